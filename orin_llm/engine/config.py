@@ -1,0 +1,131 @@
+"""What an engine and a sampling run are told at the start: frozen, validated once, here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from orin_llm.errors import UsageError
+
+HOOK_NAMES = ("rope",)
+KV_TYPES = ("f16", "bf16", "q8_0", "q4_0")
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Which of our changes to llama.cpp an engine uses; fixed when the engine is made."""
+
+    enabled: frozenset[str] = frozenset(HOOK_NAMES)
+
+    def __post_init__(self) -> None:
+        unknown = self.enabled - set(HOOK_NAMES)
+        if unknown:
+            raise UsageError(
+                f"unknown hook {', '.join(sorted(unknown))}: known are {', '.join(HOOK_NAMES)}"
+            )
+
+    @classmethod
+    def none(cls) -> Hooks:
+        """Stock llama.cpp, bit for bit."""
+        return cls(frozenset())
+
+    @classmethod
+    def parse(cls, text: str) -> Hooks:
+        """Read `all`, `none`, or a list of changes to the default such as `-rope`."""
+        text = text.strip()
+        if text in ("", "all"):
+            return cls()
+        if text == "none":
+            return cls.none()
+        enabled = set(HOOK_NAMES)
+        for item in (part.strip() for part in text.split(",")):
+            name = item.lstrip("+-")
+            if name not in HOOK_NAMES:
+                raise UsageError(
+                    f"unknown hook {name!r} in {text!r}: known are {', '.join(HOOK_NAMES)}; "
+                    "write all, none, or -NAME to switch one off"
+                )
+            if item.startswith("-"):
+                enabled.discard(name)
+            else:
+                enabled.add(name)
+        return cls(frozenset(enabled))
+
+
+@dataclass(frozen=True)
+class EngineConfig:
+    """How an engine is made.
+
+    Attributes:
+        n_ctx: tokens one sequence may hold; 0 takes the model's own limit, at most 8192.
+        chunk_size: prompt tokens computed in one step.
+        threads: CPU threads; 0 takes the physical cores.
+        gpu_layers: layers kept on the GPU; -1 is all of them, where there is a GPU.
+        hooks: our changes to llama.cpp.
+        kv_type: element type of the KV cache.
+        use_mmap: map the file where that helps (CPU) instead of reading it.
+    """
+
+    n_ctx: int = 0
+    chunk_size: int = 512
+    threads: int = 0
+    gpu_layers: int = -1
+    hooks: Hooks = field(default_factory=Hooks)
+    kv_type: str = "f16"
+    use_mmap: bool = True
+
+    def __post_init__(self) -> None:
+        _require(self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22, "n_ctx", self.n_ctx, "0 or 16 … 4194304")
+        _require(1 <= self.chunk_size <= 8192, "chunk_size", self.chunk_size, "1 … 8192")
+        _require(0 <= self.threads <= 512, "threads", self.threads, "0 … 512")
+        _require(self.gpu_layers >= -1, "gpu_layers", self.gpu_layers, "-1 (all) or more")
+        _require(self.kv_type in KV_TYPES, "kv_type", self.kv_type, ", ".join(KV_TYPES))
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How a token is drawn: penalties, bias, top-k, top-p, min-p, temperature, in that order.
+
+    Attributes:
+        temperature: 0 takes the likeliest token (greedy).
+        top_k: keep the k likeliest; 0 keeps all.
+        top_p: keep the likeliest whose probabilities sum to p; 1 keeps all.
+        min_p: keep tokens of at least min_p times the likeliest's probability; 0 keeps all.
+        repeat_penalty: divides the logits of recent tokens; 1 is off.
+        frequency_penalty, presence_penalty: subtracted per occurrence and once; 0 is off.
+        penalty_window: recent tokens that the penalties look at; 0 is none, -1 the whole context.
+        seed: of the random draw; None takes a new one each time.
+        logit_bias: added to a token's logit, by token id.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_window: int = 64
+    seed: int | None = None
+    logit_bias: Mapping[int, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _require(0 <= self.temperature <= 100, "temperature", self.temperature, "0 … 100")
+        _require(self.top_k >= 0, "top_k", self.top_k, "0 (off) or more")
+        _require(0 <= self.top_p <= 1, "top_p", self.top_p, "0 … 1")
+        _require(0 <= self.min_p <= 1, "min_p", self.min_p, "0 … 1")
+        _require(0 < self.repeat_penalty <= 100, "repeat_penalty", self.repeat_penalty, "above 0, to 100")
+        for name in ("frequency_penalty", "presence_penalty"):
+            value = getattr(self, name)
+            _require(math.isfinite(value) and abs(value) <= 100, name, value, "-100 … 100")
+        _require(self.penalty_window >= -1, "penalty_window", self.penalty_window, "-1 (all), 0 (none) or more")
+        if self.seed is not None:
+            _require(0 <= self.seed < 1 << 32, "seed", self.seed, "0 … 4294967295")
+        for token, bias in self.logit_bias.items():
+            _require(not math.isnan(bias), f"logit_bias[{token}]", bias, "a number")
+
+
+def _require(ok: bool, name: str, value: object, expected: str) -> None:
+    if not ok:
+        raise UsageError(f"{name} is {value!r}: expected {expected}")
