@@ -1,0 +1,5 @@
+"""`python -m orin_llm.cli`, for a checkout whose scripts are not on PATH."""
+
+from orin_llm.cli.main import main
+
+main()

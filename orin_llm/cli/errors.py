@@ -1,0 +1,49 @@
+"""From exceptions to what a shell sees: one message on stderr and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from orin_llm.errors import OrinError
+
+INTERRUPTED = 130
+
+
+class ExitCodeGroup(TyperGroup):
+    """Runs a subcommand; an error raised on purpose ends as `error: …` and its exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except OrinError as error:
+            print_error(error)
+            raise typer.Exit(error.exit_code) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # the reader (`| head`) has what it wanted
+            discard_output()
+            raise typer.Exit(1) from None
+        except OSError as error:
+            print_error(error)
+            raise typer.Exit(1) from None
+
+
+def print_error(error: BaseException) -> None:
+    """One `error: …` on stderr; the text of an OSError without its number."""
+    message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        message = f"{where}{error.strerror}"
+    print(f"error: {message}", file=sys.stderr, flush=True)
+
+
+def discard_output() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush cannot fail."""
+    devnull = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull, sys.stdout.fileno())
+    os.close(devnull)

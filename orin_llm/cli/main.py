@@ -1,0 +1,114 @@
+"""The `orin-llm` command: which subcommands there are. None is imported before it is used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from typer.main import get_command, get_group
+
+from orin_llm.cli.errors import ExitCodeGroup, discard_output
+
+
+@dataclass(frozen=True)
+class Subcommand:
+    """Where a subcommand lives: a function, or a Typer app, under `attribute` of `module`."""
+
+    module: str
+    attribute: str
+    panel: str
+    summary: str
+
+
+TALK, MODELS, MACHINE = "Talk to a model", "Models", "This machine"
+
+SUBCOMMANDS = {
+    "run": Subcommand("orin_llm.cli.run", "run", TALK, "Answer one prompt and exit."),
+    "chat": Subcommand("orin_llm.cli.chat", "chat", TALK, "Talk with a model, turn by turn."),
+    "models": Subcommand(
+        "orin_llm.cli.models", "app", MODELS, "Fetch, list, inspect and remove models."
+    ),
+    "doctor": Subcommand(
+        "orin_llm.cli.doctor", "doctor", MACHINE, "Say what was built, what was found and why."
+    ),
+}
+
+
+class LazyGroup(ExitCodeGroup):
+    """Lists subcommands by their summary alone; imports the one that is run or completed."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in SUBCOMMANDS:
+            self.commands[args[0]] = _load(args[0])
+        return super().resolve_command(ctx, args)
+
+
+def _load(name: str) -> Any:
+    place = SUBCOMMANDS[name]
+    target = getattr(importlib.import_module(place.module), place.attribute)
+    if isinstance(target, typer.Typer):
+        command: Any = get_group(target)
+    else:
+        single = typer.Typer(add_completion=False)
+        single.command(name, context_settings=HELP_NAMES)(target)
+        command = get_command(single)
+    command.name = name
+    return command
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            print(f"orin-llm {version('orin-llm')}")
+        except PackageNotFoundError:
+            print("orin-llm (not installed: running from a source tree)")
+        raise typer.Exit
+
+
+HELP_NAMES = {"help_option_names": ["-h", "--help"]}
+
+app = typer.Typer(
+    name="orin-llm",
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings=HELP_NAMES,
+)
+
+
+@app.callback()
+def orin_llm(
+    version: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
+    ] = False,
+) -> None:
+    """Run, serve and measure quantized language models on the device."""
+
+
+def _register(name: str, place: Subcommand) -> None:
+    @app.command(name, help=place.summary, rich_help_panel=place.panel)
+    def listed_only() -> None:
+        """Replaced by `LazyGroup.resolve_command` before it could run."""
+
+
+for _name, _place in SUBCOMMANDS.items():
+    _register(_name, _place)
+
+
+def main() -> None:
+    """Entry point of the installed script: runs, and leaves with the command's exit code."""
+    try:
+        app(prog_name="orin-llm")
+    except KeyboardInterrupt:  # before or after the part that ExitCodeGroup guards
+        sys.exit(130)
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            discard_output()

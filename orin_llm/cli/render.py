@@ -1,0 +1,97 @@
+"""What the user sees of an answer: its text, made safe for a terminal, and its statistics."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from orin_llm.engine import Completion, Result
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def visible(text: str) -> str:
+    """The text with control characters, which a terminal obeys, as ^X (not line end and tab)."""
+    return _CONTROLS.sub(lambda found: "^" + chr(ord(found[0]) % 0x80 ^ 0x40), text)
+
+
+def tolerate_narrow_encoding(stream: TextIO) -> None:
+    """Write `?` for what the stream's encoding lacks: an answer must not end for an emoji."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+
+
+class AnswerWriter:
+    """Writes an answer to stdout as it comes, and ends it with one newline."""
+
+    def __init__(self) -> None:
+        self._on_terminal = sys.stdout.isatty()
+        self._written = 0
+        self._at_line_start = True
+        tolerate_narrow_encoding(sys.stdout)
+
+    def write(self, text: str) -> None:
+        if text:
+            sys.stdout.write(visible(text) if self._on_terminal else text)
+            sys.stdout.flush()
+            self._written += len(text)
+            self._at_line_start = text.endswith("\n")
+
+    def stream(self, completion: Completion) -> Result:
+        """Write all chunks. On Ctrl-C what there is stays, as the result of the completion too."""
+        try:
+            for chunk in completion:
+                self.write(chunk.text)
+        finally:
+            completion.close()
+            self.write(completion.result.text[self._written :])  # was held back when it stopped
+            self.end()
+        return completion.result
+
+    def end(self) -> None:
+        if not self._at_line_start or not self._written:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+            self._at_line_start = True
+
+
+def statistics(result: Result) -> list[str]:
+    """The figures of one answer, each a short phrase."""
+    timings = result.timings
+    figures = [
+        f"prompt {result.prompt_tokens} tokens ({result.cached_tokens} cached)",
+        f"answer {result.completion_tokens} tokens",
+    ]
+    if result.completion_tokens:
+        figures.append(f"TTFT {timings.ttft_ms:.0f} ms")
+    if timings.itl_ms:
+        figures += [
+            f"TPOT {timings.tpot_ms:.1f} ms (p95 {timings.itl_percentile_ms(95):.1f})",
+            f"{timings.decode_tokens_per_s:.1f} tokens/s",
+            f"{timings.bandwidth_bytes_per_s / 1e9:.1f} GB/s",
+        ]
+    if result.finish_reason != "stop":
+        figures.append(
+            {"length": "ended by its length", "cancelled": "stopped"}[result.finish_reason]
+        )
+    return figures
+
+
+def statistics_text(result: Result) -> str:
+    """The figures in as few lines as the terminal's width allows, broken between figures."""
+    width = shutil.get_terminal_size().columns
+    lines: list[str] = []
+    for figure in statistics(result):
+        if lines and len(lines[-1]) + len(figure) + 3 < width:
+            lines[-1] += f" | {figure}"
+        else:
+            lines.append(figure)
+    return "\n".join(lines)
+
+
+def print_statistics(result: Result) -> None:
+    print(statistics_text(result), file=sys.stderr, flush=True)
