@@ -20,17 +20,19 @@ class ExitCodeGroup(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except OrinError as error:
-            print_error(error)
-            raise typer.Exit(error.exit_code) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader (`| head`) has what it wanted
             discard_output()
             raise typer.Exit(1) from None
-        except OSError as error:
+        except (OrinError, OSError) as error:
             print_error(error)
-            raise typer.Exit(1) from None
+            raise typer.Exit(exit_code_of(error)) from None
+
+
+def exit_code_of(error: OrinError | OSError) -> int:
+    """The exit code that an error ends a command with."""
+    return error.exit_code if isinstance(error, OrinError) else 1
 
 
 def print_error(error: BaseException) -> None:

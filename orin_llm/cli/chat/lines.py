@@ -1,0 +1,174 @@
+"""Where the chat's messages come from: a terminal, or the lines of standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Protocol
+
+from orin_llm.cli.text_input import MAX_TEXT_BYTES, decode_text, read_text
+from orin_llm.errors import OrinError
+
+if TYPE_CHECKING:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.history import History
+    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+
+QUOTES = '"""'
+PROMPT = ">>> "
+CONTINUATION = "... "
+
+
+class Lines(Protocol):
+    """A source of messages; one may have several lines."""
+
+    interactive: bool
+
+    def read(self) -> str | None:
+        """The next message, None at the end. Ctrl-C raises KeyboardInterrupt."""
+        ...
+
+
+def is_complete(text: str) -> bool:
+    '''Whether a message is whole: what opens with """ (a command's text too) waits for its end.'''
+    text = text.strip()
+    if not text.startswith((QUOTES, "/")):
+        return True
+    _, opening, rest = text.partition(QUOTES)
+    return not opening or rest.endswith(QUOTES)
+
+
+def unquoted(text: str) -> str:
+    '''The message without its enclosing """; other text as it is.'''
+    stripped = text.strip()
+    if (
+        len(stripped) >= 2 * len(QUOTES)
+        and stripped.startswith(QUOTES)
+        and stripped.endswith(QUOTES)
+    ):
+        return stripped[len(QUOTES) : -len(QUOTES)].strip("\n")
+    return text
+
+
+class PipedLines:
+    """Standard input that is no terminal: each line is a message."""
+
+    interactive = False
+
+    def __init__(self, stream: BinaryIO, encoding: str | None) -> None:
+        if encoding is not None:  # line ends are only known once it is decoded
+            stream = BytesIO(read_text(stream, "standard input", encoding).encode("utf-8"))
+        self._stream = stream
+        self._count = 0
+
+    def read(self) -> str | None:
+        text = self._line()
+        while text is not None and not is_complete(text):
+            line = self._line()
+            if line is None:
+                break
+            text += line
+        return text and text.rstrip("\r\n")
+
+    def _line(self) -> str | None:
+        data = self._stream.readline(MAX_TEXT_BYTES + 1)
+        self._count += 1
+        where = f"line {self._count} of standard input"
+        if len(data) > MAX_TEXT_BYTES:
+            raise OrinError(f"{where} is longer than {MAX_TEXT_BYTES >> 20} MiB")
+        return decode_text(data, where) if data else None
+
+
+class TerminalLines:
+    """A terminal: editing, history and completion of commands. Pasted line ends do not send."""
+
+    interactive = True
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._session = _prompt_session(words)
+
+    def read(self) -> str | None:
+        while True:
+            try:
+                return self._session.prompt(PROMPT)
+            except EOFError:
+                return None
+            except KeyboardInterrupt:
+                if not self._session.default_buffer.text:
+                    raise
+                # Ctrl-C on a line that was begun only discards it.
+
+
+def _prompt_session(words: Sequence[str]) -> PromptSession[str]:
+    from prompt_toolkit import PromptSession
+    from prompt_toolkit.completion import WordCompleter
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    stream = sys.stdout if sys.stdout.isatty() else sys.stderr
+    output = Vt100_Output.from_pty(stream, term=os.environ.get("TERM"))
+    # No cursor position requests: their answers would mix with what is typed ahead.
+    output.enable_cpr = False
+    return PromptSession(
+        message=PROMPT,
+        multiline=True,  # our Enter decides; see _keys
+        prompt_continuation=CONTINUATION,
+        history=_history(state_folder() / "chat_history"),
+        completer=WordCompleter(list(words), sentence=True),
+        complete_while_typing=False,
+        key_bindings=_keys(),
+        enable_suspend=True,
+        output=output,
+    )
+
+
+def _keys() -> KeyBindings:
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("enter")
+    def send_or_continue(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if is_complete(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.newline()
+
+    @keys.add("escape", "enter")
+    def continue_anyway(event: KeyPressEvent) -> None:
+        event.current_buffer.newline()
+
+    return keys
+
+
+def state_folder() -> Path:
+    """`orin-llm` in the user's state directory (XDG_STATE_HOME, else ~/.local/state)."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "orin-llm"
+
+
+def _history(path: Path) -> History:
+    """History in a file that only the user can read; in memory where there can be no file."""
+    from prompt_toolkit.history import FileHistory, InMemoryHistory
+
+    class ForgivingFileHistory(FileHistory):
+        def load_history_strings(self) -> Iterable[str]:
+            try:
+                return list(super().load_history_strings())
+            except OSError:
+                return []
+
+        def store_string(self, string: str) -> None:
+            with suppress(OSError):  # a full disk is no reason to end the chat
+                super().store_string(string)
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return ForgivingFileHistory(str(path))

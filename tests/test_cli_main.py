@@ -1,0 +1,105 @@
+"""The command itself: help without weight, exit codes, quiet pipes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLI = [sys.executable, "-m", "orin_llm.cli"]
+HEAVY = (
+    "numpy",
+    "jinja2",
+    "prompt_toolkit",
+    "huggingface_hub",
+    "orin_llm._native",
+    "orin_llm.engine",
+)
+
+
+def run_cli(*arguments: str, stdin: bytes = b"", **environment: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [*CLI, *arguments], input=stdin, capture_output=True, env={**os.environ, **environment}
+    )
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["chat", "--help"]])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from orin_llm.cli.main import main\n"
+        f"sys.argv = ['orin-llm', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit as leaving:\n    assert not leaving.code\n"
+        "print(*sys.modules, file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert "Usage: orin-llm" in done.stdout
+    loaded = set(done.stderr.split())
+    assert "orin_llm.cli.main" in loaded
+    assert loaded.isdisjoint(HEAVY)
+
+
+def test_help_groups_the_commands() -> None:
+    code, out, _ = run_cli("--help")
+    assert code == 0
+    places = [
+        out.index(text) for text in ("Talk to a model", " run ", " chat ", "─ Models", " models  ")
+    ]
+    assert places == sorted(places)
+
+
+def test_run_help_groups_the_flags_and_names_the_environment() -> None:
+    code, out, _ = run_cli("run", "-h", COLUMNS="120")
+    assert code == 0
+    for text in (
+        "Prompt",
+        "Answer",
+        "Sampling",
+        "Model",
+        "--ctx-size",
+        "-ngl",
+        "ORIN_LLM_CTX_SIZE",
+    ):
+        assert text in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--no-such-flag"], ["no-such-command"], ["run", "--temp", "warm"], ["run", "extra"]],
+)
+def test_wrong_usage_exits_with_2(arguments: list[str]) -> None:
+    code, out, err = run_cli(*arguments)
+    assert (code, out) == (2, "")
+    assert "Error" in err
+
+
+def test_a_mistyped_command_is_hinted() -> None:
+    assert "Did you mean 'chat'" in run_cli("chta")[2]
+
+
+def test_version_is_printed() -> None:
+    code, out, _ = run_cli("--version")
+    assert code == 0
+    assert out.startswith("orin-llm ")
+
+
+def test_completion_offers_the_commands_and_their_flags() -> None:
+    def complete(words: str) -> str:
+        return run_cli(
+            _ORIN_LLM_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=str(words.count(" "))
+        )[1]
+
+    assert {"run", "chat", "models", "doctor"} <= set(complete("orin-llm ").split())
+    assert "--top-k" in complete("orin-llm run --top")
+
+
+def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
+    script = f"{sys.executable} -m orin_llm.cli run --help 2>{tmp_path}/err | head -1"
+    subprocess.run(["bash", "-c", script], check=True, capture_output=True)
+    assert (tmp_path / "err").read_text() == ""

@@ -1,0 +1,100 @@
+"""Flags say what the engine does, and the environment mirrors each of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from typing import Annotated, get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from orin_llm.cli.chat import chat
+from orin_llm.cli.option_groups import with_option_groups
+from orin_llm.cli.options import AnswerOptions, EngineOptions, SamplingOptions, flag
+from orin_llm.cli.run import run
+from orin_llm.engine.config import EngineConfig, SamplingParams
+from orin_llm.errors import UsageError
+
+
+def test_flag_defaults_are_the_engines() -> None:
+    assert EngineOptions().config() == EngineConfig()
+    assert SamplingOptions().params() == SamplingParams()
+
+
+def test_flags_reach_the_engine() -> None:
+    options = EngineOptions(
+        ctx_size=64, threads=3, gpu_layers=0, kv_type="q8_0", chunk_size=32, hooks="none"
+    )
+    config = options.config()
+    assert (config.n_ctx, config.threads, config.gpu_layers) == (64, 3, 0)
+    assert (config.kv_type, config.chunk_size, config.hooks.enabled) == ("q8_0", 32, frozenset())
+    sampling = SamplingOptions(0.1, 2, 0.3, 0.4, 5, 1.6, 0.7, 0.8).params()
+    assert sampling == SamplingParams(
+        temperature=0.1,
+        top_k=2,
+        top_p=0.3,
+        min_p=0.4,
+        seed=5,
+        repeat_penalty=1.6,
+        frequency_penalty=0.7,
+        presence_penalty=0.8,
+    )
+
+
+@pytest.mark.parametrize("command", [run, chat])
+def test_every_flag_has_its_own_environment_mirror(command: object) -> None:
+    mirrors = []
+    for parameter in inspect.signature(command).parameters.values():  # type: ignore[arg-type]
+        if parameter.annotation is typer.Context:
+            continue
+        (option,) = get_args(parameter.annotation)[1:]
+        mirrors.append(option.envvar)
+        assert option.envvar.startswith("ORIN_LLM_")
+        assert "--" + option.envvar.removeprefix("ORIN_LLM_").replace("_", "-").lower() in (
+            option.default,
+            *option.param_decls,
+        )
+    assert len(set(mirrors)) == len(mirrors) > 15
+
+
+def test_the_answer_limit_is_positive_or_minus_one() -> None:
+    assert AnswerOptions().limit() is None
+    assert AnswerOptions(max_tokens=-1).limit() is None
+    assert AnswerOptions(max_tokens=7).limit() == 7
+    for wrong in (0, -2):
+        with pytest.raises(UsageError, match="max_tokens"):
+            AnswerOptions(max_tokens=wrong).limit()
+
+
+def test_an_empty_stop_string_is_refused() -> None:
+    assert AnswerOptions(stop=["a", "b c"]).stops() == ("a", "b c")
+    with pytest.raises(UsageError, match="stop string is empty"):
+        AnswerOptions(stop=["a", ""]).stops()
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+    width: Annotated[int, flag("-w", "--width", panel="Size", help="Width.")] = 3
+    name: Annotated[str | None, flag("--name", panel="Size", help="Name.")] = None
+
+
+def test_option_groups_become_flags_and_come_back_filled() -> None:
+    seen: list[tuple[bool, Size]] = []
+
+    @with_option_groups
+    def command(
+        size: Size, loud: Annotated[bool, flag("--loud", panel="Other", help="Loud.")] = False
+    ) -> None:
+        """A command."""
+        seen.append((loud, size))
+
+    app = typer.Typer()
+    app.command()(command)
+    runner = CliRunner()
+    assert runner.invoke(app, []).exit_code == 0
+    assert runner.invoke(app, ["-w", "5", "--loud", "--name", "x"]).exit_code == 0
+    assert runner.invoke(app, [], env={"ORIN_LLM_WIDTH": "9"}).exit_code == 0
+    assert seen == [(False, Size()), (True, Size(5, "x")), (False, Size(9))]
+    assert runner.invoke(app, ["--width", "wide"]).exit_code == 2
