@@ -1,0 +1,95 @@
+// Python's view of the hooks, for tests: argument conversion only.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "custom_op_probe.h"
+#include "rope_probe.h"
+
+namespace py = pybind11;
+using namespace orin;
+
+namespace {
+
+using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
+using Ints = py::array_t<int32_t, py::array::c_style | py::array::forcecast>;
+
+template <typename T, int flags>
+std::vector<T> to_vector(const py::array_t<T, flags> & array) {
+    return std::vector<T>(array.data(), array.data() + array.size());
+}
+
+Floats rope(EngineHooks & hooks, const Floats & x, const Ints & positions, const RopeProbe & probe) {
+    if (x.ndim() != 4) {
+        throw py::value_error("x: expected [n_batch, n_tokens, n_head, head_dim]");
+    }
+    const std::array<int64_t, 4> shape = {x.shape(0), x.shape(1), x.shape(2), x.shape(3)};
+    const auto values = to_vector(x);
+    const auto pos = to_vector(positions);
+    std::vector<float> result;
+    {
+        py::gil_scoped_release release;
+        result = run_rope(probe, shape, values, pos, &hooks);
+    }
+    return Floats(shape, result.data());
+}
+
+py::dict rope_counters(const EngineHooks & hooks) {
+    const RopeCounters counters = hooks.rope_counters();
+    py::dict out;
+    out["lookups"] = counters.lookups;
+    out["fallbacks"] = counters.fallbacks;
+    out["out_of_bounds"] = counters.out_of_bounds;
+    return out;
+}
+
+py::dict custom_dispatch(const std::vector<float> & x, float scale, float bias) {
+    const DispatchReport report = probe_custom_dispatch(x, scale, bias);
+    py::dict out;
+    out["supports_known"] = report.supports_known;
+    out["supports_other_type"] = report.supports_other_type;
+    out["supports_unknown"] = report.supports_unknown;
+    out["supports_other_op"] = report.supports_other_op;
+    out["launch_unknown"] = report.launch_unknown;
+    out["launch_known"] = report.launch_known;
+    out["second_launcher_fits"] = report.second_launcher_fits;
+    out["launched"] = report.launched;
+    return out;
+}
+
+}  // namespace
+
+void bind_rope(py::module_ & m) {
+    py::class_<RopeProbe>(m, "RopeProbe")
+        .def(py::init<>())
+        .def_readwrite("mode", &RopeProbe::mode)
+        .def_readwrite("n_dims", &RopeProbe::n_dims)
+        .def_readwrite("n_offs", &RopeProbe::n_offs)
+        .def_readwrite("n_ctx_orig", &RopeProbe::n_ctx_orig)
+        .def_readwrite("freq_base", &RopeProbe::freq_base)
+        .def_readwrite("freq_scale", &RopeProbe::freq_scale)
+        .def_readwrite("ext_factor", &RopeProbe::ext_factor)
+        .def_readwrite("attn_factor", &RopeProbe::attn_factor)
+        .def_readwrite("beta_fast", &RopeProbe::beta_fast)
+        .def_readwrite("beta_slow", &RopeProbe::beta_slow)
+        .def_readwrite("sections", &RopeProbe::sections)
+        .def_readwrite("freq_factors", &RopeProbe::freq_factors)
+        .def_readwrite("factors_are_weights", &RopeProbe::factors_are_weights)
+        .def_readwrite("f16", &RopeProbe::f16)
+        .def_readwrite("backward", &RopeProbe::backward)
+        .def_readwrite("n_threads", &RopeProbe::n_threads);
+
+    py::class_<EngineHooks>(m, "EngineHooks")
+        .def(py::init([](bool use_rope, int32_t n_ctx) {
+                 return std::make_unique<EngineHooks>(HookConfig{use_rope, n_ctx});
+             }),
+             py::kw_only(), py::arg("rope"), py::arg("n_ctx"))
+        .def("run_rope", &rope, py::arg("x"), py::arg("positions"), py::arg("probe"))
+        .def_property_readonly("rope_counters", &rope_counters)
+        .def_property_readonly("n_rope_tables", &EngineHooks::n_rope_tables)
+        .def_property_readonly("rope_table_bytes", &EngineHooks::rope_table_bytes);
+
+    m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
+          py::arg("n_threads") = 1, py::arg("gpu") = false);
+    m.def("probe_custom_dispatch", &custom_dispatch, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"));
+}

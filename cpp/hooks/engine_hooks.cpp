@@ -1,0 +1,62 @@
+#include "engine_hooks.h"
+
+#include <new>
+
+#include "ggml.h"
+#include "include/orin_hooks.h"
+#include "rope_node.h"
+
+namespace orin {
+
+void EngineHooks::graph_built(ggml_cgraph * graph) {
+    if (!config_.rope) {
+        return;
+    }
+    for (int i = 0; i < ggml_graph_n_nodes(graph); i++) {
+        ggml_tensor * node = ggml_graph_node(graph, i);
+        if (const auto params = rope_params(*node)) {
+            stamp_rope_table(*node, table_for(*params));
+        }
+    }
+}
+
+RopeTable & EngineHooks::table_for(const RopeParams & params) {
+    const std::lock_guard<std::mutex> lock(tables_lock_);
+    for (const auto & table : rope_tables_) {
+        if (table->params() == params) {
+            return *table;
+        }
+    }
+    return *rope_tables_.emplace_back(std::make_unique<RopeTable>(params, config_.n_ctx, rope_tally_));
+}
+
+size_t EngineHooks::n_rope_tables() const {
+    const std::lock_guard<std::mutex> lock(tables_lock_);
+    return rope_tables_.size();
+}
+
+size_t EngineHooks::rope_table_bytes() const {
+    const std::lock_guard<std::mutex> lock(tables_lock_);
+    size_t bytes = 0;
+    for (const auto & table : rope_tables_) {
+        bytes += table->bytes();
+    }
+    return bytes;
+}
+
+}  // namespace orin
+
+void orin_graph_built(void * hooks, ggml_cgraph * graph) {
+    if (hooks == nullptr) {
+        return;
+    }
+    try {
+        static_cast<orin::EngineHooks *>(hooks)->graph_built(graph);
+    } catch (const std::bad_alloc &) {
+        // nodes without a table take the stock path
+    }
+}
+
+bool orin_rope_fill_from_table(void * table, const int32_t * positions, int64_t token, int64_t n_tokens, float * row) {
+    return static_cast<orin::RopeTable *>(table)->fill(positions, token, n_tokens, row);
+}

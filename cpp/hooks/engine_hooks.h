@@ -1,0 +1,47 @@
+// The hooks of one engine: chosen when it is made, found by its graphs through the context parameters
+// (cb_eval null, cb_eval_user_data = this), never through a global.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "../rope/rope_counters.h"
+#include "../rope/rope_table.h"
+
+struct ggml_cgraph;
+
+namespace orin {
+
+struct HookConfig {
+    bool rope = true;   // RoPE on the CPU reads tables
+    int32_t n_ctx = 0;  // tokens per sequence: RoPE tables cover positions below it
+};
+
+// Must outlive every context it was given to: the nodes of their graphs hold addresses of its tables.
+class EngineHooks {
+   public:
+    explicit EngineHooks(HookConfig config) : config_(config) {}
+
+    EngineHooks(const EngineHooks &) = delete;
+    EngineHooks & operator=(const EngineHooks &) = delete;
+
+    // Marks the nodes of a new model graph that our code serves. Several contexts may call at once.
+    void graph_built(ggml_cgraph * graph);
+
+    RopeCounters rope_counters() const { return rope_tally_.total(); }
+    size_t n_rope_tables() const;
+    size_t rope_table_bytes() const;
+
+   private:
+    RopeTable & table_for(const RopeParams & params);
+
+    const HookConfig config_;
+    RopeTally rope_tally_;
+    mutable std::mutex tables_lock_;
+    std::vector<std::unique_ptr<RopeTable>> rope_tables_;
+};
+
+}  // namespace orin

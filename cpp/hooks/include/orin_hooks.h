@@ -1,0 +1,46 @@
+// The hooks that patched llama.cpp and ggml files call: the only header of ours that they include, so it needs nothing
+// of ours or of theirs and is valid C. docs/hooks.md says where each call sits.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct ggml_cgraph;
+struct ggml_tensor;
+
+// A model graph is complete, not yet allocated. `hooks` is the engine's orin::EngineHooks, or null for stock behaviour.
+void orin_graph_built(void * hooks, struct ggml_cgraph * graph);
+
+// A RoPE node carries the address of its table in the two parameter slots that upstream leaves at 0.
+enum { ORIN_ROPE_SLOT_LOW = 0, ORIN_ROPE_SLOT_HIGH = 3 };
+
+// The table stamped on a RoPE node, or null. `op_params` are the node's 16 parameters.
+static inline void * orin_rope_table(const int32_t * op_params) {
+    const uint64_t low = (uint32_t)op_params[ORIN_ROPE_SLOT_LOW];
+    const uint64_t high = (uint32_t)op_params[ORIN_ROPE_SLOT_HIGH];
+    return (void *)(uintptr_t)(high << 32 | low);
+}
+
+bool orin_rope_fill_from_table(void * table, const int32_t * positions, int64_t token, int64_t n_tokens, float * row);
+
+// Writes the row of [cos, sin] pairs of one token. False: nothing was written, compute it the stock way.
+// positions: [n_tokens], or [4, n_tokens] for multi-section RoPE; row: [n_dims].
+static inline bool orin_rope_fill(const int32_t * op_params, const int32_t * positions, int64_t token, int64_t n_tokens,
+                                  float * row) {
+    void * table = orin_rope_table(op_params);
+    return table != 0 && orin_rope_fill_from_table(table, positions, token, n_tokens, row);
+}
+
+// Whether a GGML_OP_CUSTOM node has a CUDA launcher that takes its shapes and types.
+bool orin_cuda_custom_supports(const struct ggml_tensor * op);
+
+// Launches a GGML_OP_CUSTOM node on a cudaStream_t. Returns a cudaError_t.
+int orin_cuda_custom_launch(struct ggml_tensor * op, void * stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,20 @@
+// Between ggml's RoPE nodes and the tables: reads a node's parameters, writes the table's address into it.
+#pragma once
+
+#include <optional>
+
+#include "../rope/rope_params.h"
+
+struct ggml_tensor;
+
+namespace orin {
+
+class RopeTable;
+
+// The parameters of a RoPE node that a table can serve; nothing for other nodes, for vision RoPE, and where the
+// frequency factors are not weights that the host can read now.
+std::optional<RopeParams> rope_params(const ggml_tensor & node);
+
+void stamp_rope_table(ggml_tensor & node, RopeTable & table);
+
+}  // namespace orin

@@ -1,0 +1,350 @@
+"""The RoPE table gives the exact rotation; what it does not cover is upstream's, bit for bit."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from rope_formula import (
+    IMROPE,
+    MROPE,
+    MULTI,
+    NEOX,
+    NORM,
+    VISION,
+    Rope,
+    angles,
+    axes,
+    llama3_factors,
+    pair_channels,
+    rates,
+    rotate,
+    unit_pairs,
+    upstream_rows,
+)
+
+from orin_llm import _native
+
+N_CTX = 131072
+POSITIONS = np.array([0, 1, 2, 255, 256, 257, 4095, 32767, 65536, 100003, 131071], np.int32)
+
+CASES = {
+    "norm": Rope(NORM, freq_base=10000.0),
+    "neox": Rope(NEOX, 128, 128, freq_base=1e6),
+    "llama3": Rope(NORM, 128, 128, freq_base=5e5, freq_factors=llama3_factors(128, 5e5)),
+    "linear": Rope(NEOX, freq_scale=0.125),
+    "yarn": Rope(
+        NEOX, 128, 128, n_ctx_orig=32768, freq_base=1e6, freq_scale=0.25, ext_factor=1.0,
+        attn_factor=0.9,
+    ),
+    "yarn-half": Rope(
+        NORM, n_ctx_orig=4096, freq_scale=1 / 32, ext_factor=0.5, beta_fast=24.0, beta_slow=2.0,
+    ),
+    "longrope": Rope(
+        NEOX, 96, 96, attn_factor=1.1902, freq_factors=tuple(1.0 + 0.7 * i for i in range(48)),
+    ),
+    "partial": Rope(NEOX, 32, 80),
+    "offset": Rope(NORM, 64, 192, n_offs=128),
+    "offset-neox": Rope(NEOX, 32, 64, n_offs=16, freq_base=1e5),
+    "sections": Rope(MROPE, 128, 128, freq_base=1e6, sections=(16, 24, 24, 0)),
+    "sections-wrap": Rope(MROPE, 128, 128, sections=(4, 6, 5, 3)),
+    "sections-extra": Rope(
+        MROPE, 64, 80, freq_base=1e5, freq_scale=0.5, ext_factor=1.0, sections=(6, 10, 9, 7),
+    ),
+    "interleaved": Rope(IMROPE, 128, 128, freq_base=5e6, sections=(24, 20, 20, 0)),
+    "interleaved-extra": Rope(IMROPE, 64, 64, sections=(5, 4, 3, 6)),
+}  # fmt: skip
+
+each_case = pytest.mark.parametrize("rope", CASES.values(), ids=CASES.keys())
+
+
+def probe(rope: Rope, **options: object) -> _native.RopeProbe:
+    p = _native.RopeProbe()
+    for name, value in {**vars(rope), **options}.items():
+        if name != "head_dim":
+            setattr(p, name, list(value) if isinstance(value, tuple) else value)
+    return p
+
+
+def with_table(n_ctx: int = N_CTX) -> _native.EngineHooks:
+    return _native.EngineHooks(rope=True, n_ctx=n_ctx)
+
+
+def stock() -> _native.EngineHooks:
+    return _native.EngineHooks(rope=False, n_ctx=N_CTX)
+
+
+def spread(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The positions as they are, or four different ones per token for the multi-section modes."""
+    if rope.mode not in MULTI:
+        return positions
+    return np.stack([np.roll(positions, shift) for shift in (0, 1, 2, 3)])
+
+
+def random_x(rope: Rope, n_tokens: int, n_head: int = 3, n_batch: int = 1) -> NDArray[np.float32]:
+    shape = (n_batch, n_tokens, n_head, rope.head_dim)
+    return np.random.default_rng(7).standard_normal(shape, np.float32)
+
+
+def rows(hooks: _native.EngineHooks, rope: Rope, positions: NDArray[np.int32]) -> NDArray:
+    """The (cos, sin) that the backend used. [n_tokens, n_pairs, 2]"""
+    out = hooks.run_rope(unit_pairs(rope, positions.shape[-1]), positions, probe(rope))
+    first, second = pair_channels(rope)
+    return np.stack([out[0, :, 0, first], out[0, :, 0, second]], axis=-1).transpose(1, 0, 2)
+
+
+def exact_rows(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+    angle = angles(rope, positions)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * rope.magnitude
+
+
+@each_case
+def test_table_is_exact_up_to_position_131071(rope, record_property):
+    positions = spread(rope, POSITIONS)
+    exact = exact_rows(rope, positions)
+    error = np.abs(rows(with_table(), rope, positions) - exact).max()
+    stock_error = np.abs(rows(stock(), rope, positions) - exact).max()
+    record_property("table_error", float(error))
+    record_property("stock_error", float(stock_error))
+    print(f"largest error of cos and sin: table {error:.1e}, upstream {stock_error:.1e}")
+    # half a unit in the last place of a float below 2, and the oracle's own rounding
+    assert error <= 1e-7
+    assert error <= stock_error
+
+
+@each_case
+def test_table_rotates_every_head_and_copies_the_other_channels(rope):
+    hooks = with_table()
+    x, positions = random_x(rope, len(POSITIONS)), spread(rope, POSITIONS)
+    out = hooks.run_rope(x, positions, probe(rope))
+    assert np.abs(out - rotate(rope, x, positions)).max() <= 2e-6
+    rotated = np.zeros(rope.head_dim, bool)
+    rotated[np.concatenate(pair_channels(rope))] = True
+    assert np.array_equal(out[..., ~rotated], x[..., ~rotated])
+    assert hooks.rope_counters == {
+        "lookups": len(POSITIONS), "fallbacks": 0, "out_of_bounds": 0,
+    }  # fmt: skip
+
+
+@each_case
+def test_half_precision_is_within_one_step_of_exact(rope):
+    positions = spread(rope, POSITIONS)
+    x = random_x(rope, len(POSITIONS)).astype(np.float16)
+    out = with_table().run_rope(x, positions, probe(rope, f16=True))
+    exact = rotate(rope, x, positions)
+    step = np.spacing(np.maximum(np.abs(exact), 2.0**-14).astype(np.float16)).astype(np.float64)
+    assert (np.abs(out - exact) <= step).all()
+
+
+@each_case
+@pytest.mark.parametrize("n_threads", [2, 3, 5, 8])
+def test_threads_change_nothing(rope, n_threads):
+    x = random_x(rope, 23, n_head=5, n_batch=2)
+    positions = spread(rope, np.arange(250, 273, dtype=np.int32))
+    hooks = with_table(1024)
+    out = hooks.run_rope(x, positions, probe(rope, n_threads=n_threads))
+    assert np.array_equal(out, with_table(1024).run_rope(x, positions, probe(rope)))
+    assert np.abs(out - rotate(rope, x, positions)).max() <= 2e-6
+    assert hooks.rope_counters["fallbacks"] == hooks.rope_counters["out_of_bounds"] == 0
+    assert hooks.rope_counters["lookups"] >= 23 * 2
+
+
+def wrong_formulas(rope: Rope) -> dict[str, NDArray[np.float64]]:
+    """Rows of formulas that are easily written instead of the right one, where they differ."""
+    positions = spread(rope, POSITIONS)
+    exact = exact_rows(rope, positions)
+    by_axis = np.atleast_2d(positions).astype(np.float64)
+    turned = {
+        "exponent": angles(replace(rope, n_dims=2 * rope.n_dims), positions)[:, : rope.n_pairs]
+        if not rope.freq_factors and rope.mode not in MULTI
+        else None,
+        "base": angles(replace(rope, freq_base=1.001 * rope.freq_base), positions),
+    }
+    if rope.freq_factors:
+        inverted = tuple(1 / f for f in rope.freq_factors)
+        turned["inverted factor"] = angles(replace(rope, freq_factors=inverted), positions)
+    if rope.freq_scale != 1:
+        turned["no scale"] = angles(replace(rope, freq_scale=1.0), positions)
+    if rope.ext_factor:
+        turned["no ramp"] = angles(replace(rope, ext_factor=0.0), positions)
+        swapped = replace(rope, beta_fast=rope.beta_slow, beta_slow=rope.beta_fast)
+        turned["swapped ramp"] = angles(swapped, positions)
+    if rope.mode in MULTI:
+        time, height, *rest = rope.sections
+        reordered = replace(rope, sections=(height, time, *rest))
+        turned["sections out of order"] = angles(reordered, positions)
+        turned["axes out of order"] = by_axis[[1, 0, 2, 3]][axes(rope)].T * rates(rope)
+    wrong = {
+        name: np.stack([np.cos(a), np.sin(a)], axis=-1) * rope.magnitude
+        for name, a in turned.items()
+        if a is not None
+    }
+    wrong["sign"] = exact * [1, -1]
+    wrong["cos and sin swapped"] = exact[..., ::-1]
+    if rope.magnitude != 1:
+        wrong["no magnitude"] = exact / rope.magnitude
+    return wrong
+
+
+@each_case
+def test_wrong_formulas_are_told_apart(rope):
+    got = rows(with_table(), rope, spread(rope, POSITIONS))
+    for name, wrong in wrong_formulas(rope).items():
+        assert np.abs(got - wrong).max() > 1e-3, name
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [rope for rope in CASES.values() if not rope.ext_factor],
+    ids=[name for name, rope in CASES.items() if not rope.ext_factor],
+)
+def test_without_the_hook_rows_are_upstreams_formula_bit_for_bit(rope):
+    positions = spread(rope, np.array([0, 1, 77, 4095, 131071, -3, -900], np.int32))
+    assert np.array_equal(rows(stock(), rope, positions), upstream_rows(rope, positions))
+
+
+@each_case
+def test_positions_outside_the_table_take_the_stock_path_bit_for_bit(rope):
+    n_ctx = 300
+    positions = spread(rope, np.array([-1, -131072, 300, 301, 511, 512, 2**30], np.int32))
+    hooks = with_table(n_ctx)
+    x = random_x(rope, positions.shape[-1])
+    assert np.array_equal(
+        hooks.run_rope(x, positions, probe(rope)), stock().run_rope(x, positions, probe(rope))
+    )
+    assert hooks.rope_counters == {"lookups": 0, "fallbacks": 7, "out_of_bounds": 0}
+    assert hooks.rope_table_bytes == 0
+
+
+@pytest.mark.parametrize("axis", range(4))
+def test_one_uncovered_position_of_four_sends_the_row_to_the_stock_path(axis):
+    rope = CASES["sections-extra"]
+    positions = np.full((4, 2), 5, np.int32)
+    positions[axis, 1] = 300
+    hooks = with_table(300)
+    x = random_x(rope, 2)
+    out = hooks.run_rope(x, positions, probe(rope))
+    assert np.array_equal(out[:, 1], stock().run_rope(x, positions, probe(rope))[:, 1])
+    assert hooks.rope_counters == {"lookups": 1, "fallbacks": 1, "out_of_bounds": 0}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n_ctx=st.integers(0, 1500),
+    positions=st.lists(st.integers(-3, 2000), min_size=1, max_size=40),
+    n_batch=st.integers(1, 2),
+)
+def test_every_row_is_a_lookup_or_a_fallback_and_never_out_of_bounds(n_ctx, positions, n_batch):
+    rope = Rope(NORM, 16, 16)
+    hooks = with_table(n_ctx)
+    x, where = random_x(rope, len(positions), 1, n_batch), np.array(positions, np.int32)
+    out = hooks.run_rope(x, where, probe(rope))
+    covered = int(((where >= 0) & (where < n_ctx)).sum())
+    counters = hooks.rope_counters
+    assert counters["out_of_bounds"] == 0
+    # a row is kept while the token stays the same, also from one batch to the next
+    batches = n_batch if len(positions) > 1 else 1
+    assert counters["lookups"] == covered * batches
+    assert counters["fallbacks"] == (len(positions) - covered) * batches
+    assert np.abs(out - rotate(rope, x, where)).max() < 1e-2
+
+
+def test_a_table_is_shared_by_equal_nodes_and_grows_with_use():
+    hooks = with_table()
+    block = 256 * 64 * 4  # positions * n_dims * bytes of a float
+    rope = CASES["norm"]
+    for position, n_blocks in [(3, 1), (255, 1), (131071, 2), (256, 3), (0, 3)]:
+        positions = np.array([position], np.int32)
+        hooks.run_rope(random_x(rope, 1), positions, probe(rope))
+        assert (hooks.n_rope_tables, hooks.rope_table_bytes) == (1, n_blocks * block)
+    hooks.run_rope(random_x(rope, 1), POSITIONS[:1], probe(replace(rope, mode=NEOX, n_ctx_orig=9)))
+    assert hooks.n_rope_tables == 1  # the order of the channels does not change the angles
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_dims": 32},
+        {"freq_base": 10001.0},
+        {"freq_scale": 0.5},
+        {"ext_factor": 1.0},
+        {"attn_factor": 1.5},
+        {"freq_factors": (2.0,) * 32},
+        {"mode": MROPE, "sections": (8, 8, 8, 8)},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_a_different_parameter_gets_a_table_of_its_own(change):
+    first = CASES["norm"]
+    second = replace(first, **change)
+    hooks = with_table(1024)
+    for rope in (first, second, first, second):
+        positions = spread(rope, np.array([700, 3], np.int32))
+        x = random_x(rope, 2)
+        out = hooks.run_rope(x, positions, probe(rope))
+        assert np.abs(out - rotate(rope, x, positions)).max() <= 2e-6
+    assert hooks.n_rope_tables == 2
+    assert hooks.rope_counters["fallbacks"] == 0
+
+
+def test_changed_contents_of_the_factors_get_a_table_of_their_own():
+    hooks = with_table(1024)
+    for factor in (2.0, 3.0):
+        rope = replace(CASES["norm"], freq_factors=(factor,) * 32)
+        error = rows(hooks, rope, POSITIONS[:3]) - exact_rows(rope, POSITIONS[:3])
+        assert np.abs(error).max() <= 1e-7
+    assert hooks.n_rope_tables == 2
+
+
+NO_TABLE = {
+    "factors that may change": (CASES["llama3"], {"factors_are_weights": False}),
+    "a factor of zero": (replace(CASES["norm"], freq_factors=(0.0,) * 32), {}),
+    "a base of zero": (replace(CASES["norm"], freq_base=0.0), {}),
+    "a base that is not a number": (replace(CASES["norm"], freq_base=float("nan")), {}),
+    "the inverse rotation": (CASES["norm"], {"backward": True}),
+    "vision": (Rope(VISION, 32, 64, sections=(16, 16, 0, 0)), {}),
+    "sections wider than the row": (Rope(MROPE, 32, 64, sections=(30, 30, 0, 0)), {}),
+    "a negative section": (Rope(MROPE, 32, 64, sections=(8, 8, -1, 8)), {}),
+}
+
+
+@pytest.mark.parametrize(("rope", "options"), NO_TABLE.values(), ids=NO_TABLE.keys())
+def test_what_a_table_cannot_stand_for_stays_stock(rope, options):
+    hooks = with_table()
+    positions = spread(rope, POSITIONS)
+    x = random_x(rope, len(POSITIONS))
+    out = hooks.run_rope(x, positions, probe(rope, **options))
+    assert np.array_equal(
+        out, stock().run_rope(x, positions, probe(rope, **options)), equal_nan=True
+    )
+    assert hooks.n_rope_tables == 0
+    assert hooks.rope_counters == {"lookups": 0, "fallbacks": 0, "out_of_bounds": 0}
+
+
+def test_graphs_on_many_threads_share_a_table_that_is_built_once():
+    rope = CASES["neox"]
+    hooks = with_table(4096)
+    positions = np.arange(4096, dtype=np.int32)
+    x = random_x(rope, 4096, n_head=1)
+    start = threading.Barrier(8)
+    results: list[NDArray] = []
+
+    def run() -> None:
+        start.wait()
+        results.append(hooks.run_rope(x, positions, probe(rope, n_threads=2)))
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 8
+    assert all(np.array_equal(result, results[0]) for result in results)
+    assert np.abs(results[0] - rotate(rope, x, positions)).max() <= 2e-6
+    assert (hooks.n_rope_tables, hooks.rope_table_bytes) == (1, 4096 * 128 * 4)
+    assert hooks.rope_counters == {"lookups": 8 * 4096, "fallbacks": 0, "out_of_bounds": 0}
