@@ -1,0 +1,172 @@
+// Python's view of cpp/engine: argument conversion, the GIL and exceptions; no logic.
+#include <pybind11/functional.h>
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+
+#include "../engine/cpu.h"
+#include "../engine/model.h"
+#include "../engine/runtime.h"
+#include "../engine/sampler.h"
+#include "../engine/session.h"
+
+namespace py = pybind11;
+using namespace orin;
+
+namespace {
+
+// Lets Python handle a signal (Ctrl-C) in the middle of a step; true when a handler raised.
+bool python_signal_raised() {
+    py::gil_scoped_acquire gil;
+    return PyErr_CheckSignals() != 0;
+}
+
+void raise_as(const char * name, const char * message) {
+    const py::object type = py::module_::import("orin_llm.errors").attr(name);
+    PyErr_SetString(type.ptr(), message);
+}
+
+void translate(std::exception_ptr pointer) {
+    try {
+        std::rethrow_exception(pointer);
+    } catch (const Interrupted & error) {
+        // A signal handler's own exception (KeyboardInterrupt) is already set and says more.
+        if (!PyErr_Occurred()) {
+            raise_as("Cancelled", error.what());
+        }
+    } catch (const LoadError & error) {
+        raise_as("ModelFileError", error.what());
+    } catch (const EngineError & error) {
+        raise_as("OrinError", error.what());
+    }
+}
+
+std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & params,
+                                  const std::optional<py::function> & progress) {
+    std::optional<py::error_already_set> raised;
+    const Model::Progress on_progress = [&](float fraction) {
+        py::gil_scoped_acquire gil;
+        try {
+            if (progress) {
+                (*progress)(fraction);
+            } else if (PyErr_CheckSignals() != 0) {
+                throw py::error_already_set();
+            }
+        } catch (py::error_already_set & error) {
+            raised.emplace(std::move(error));
+        }
+        return !raised;
+    };
+    try {
+        py::gil_scoped_release release;
+        return std::make_shared<Model>(path, params, on_progress);
+    } catch (const Interrupted &) {
+        if (raised) {
+            throw std::move(*raised);
+        }
+        throw;
+    }
+}
+
+}  // namespace
+
+void bind_engine(py::module_ & m) {
+    py::register_local_exception_translator(translate);
+
+    m.def("physical_cores", &physical_cores);
+
+    py::class_<ModelParams>(m, "ModelParams")
+        .def(py::init<int32_t, bool, bool>(), py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true,
+             py::arg("vocab_only") = false);
+
+    py::class_<Model, std::shared_ptr<Model>>(m, "Model")
+        .def(py::init(&load_model), py::arg("path"), py::arg("params"), py::arg("progress") = py::none())
+        .def_property_readonly("n_vocab", &Model::n_vocab)
+        .def_property_readonly("n_ctx_train", &Model::n_ctx_train)
+        .def_property_readonly("n_params", &Model::n_params)
+        .def_property_readonly("size_bytes", &Model::size_bytes)
+        .def_property_readonly("bos", &Model::bos)
+        .def_property_readonly("eos", &Model::eos)
+        .def_property_readonly("add_bos", &Model::add_bos)
+        .def_property_readonly("add_eos", &Model::add_eos)
+        .def("eog_tokens", &Model::eog_tokens)
+        .def("special_tokens",
+             [](const Model & model) {
+                 py::dict result;
+                 for (const auto & [text, token] : model.special_tokens()) {
+                     result[py::bytes(text)] = token;
+                 }
+                 return result;
+             })
+        .def(
+            "tokenize",
+            [](const Model & model, const py::bytes & text, bool add_special, bool parse_special) {
+                const auto view = static_cast<std::string_view>(text);
+                py::gil_scoped_release release;
+                return model.tokenize(view, add_special, parse_special);
+            },
+            py::arg("text"), py::kw_only(), py::arg("add_special"), py::arg("parse_special"))
+        .def(
+            "token_bytes",
+            [](const Model & model, int32_t token, bool special) {
+                return py::bytes(model.token_bytes(token, special));
+            },
+            py::arg("token"), py::kw_only(), py::arg("special"))
+        .def(
+            "detokenize",
+            [](const Model & model, const std::vector<int32_t> & tokens, bool special) {
+                return py::bytes(model.detokenize(tokens, special));
+            },
+            py::arg("tokens"), py::kw_only(), py::arg("special"));
+
+    py::class_<SamplingParams>(m, "SamplingParams")
+        .def(py::init<float, int32_t, float, float, float, float, float, int32_t, uint32_t,
+                      std::vector<std::pair<int32_t, float>>>(),
+             py::kw_only(), py::arg("temperature"), py::arg("top_k"), py::arg("top_p"), py::arg("min_p"),
+             py::arg("repeat_penalty"), py::arg("frequency_penalty"), py::arg("presence_penalty"),
+             py::arg("penalty_window"), py::arg("seed"), py::arg("logit_bias"));
+
+    py::class_<Sampler>(m, "Sampler")
+        .def(py::init<const SamplingParams &, int32_t>(), py::arg("params"), py::arg("n_vocab"))
+        .def("see", &Sampler::see, py::arg("token"));
+
+    py::class_<Session>(m, "Session")
+        .def(py::init([](std::shared_ptr<Model> model, int32_t n_ctx, int32_t chunk_size, int32_t threads,
+                         const std::string & kv_type, bool rope) {
+                 const SessionParams params{n_ctx, chunk_size, threads, kv_type, HookConfig{rope, n_ctx}};
+                 py::gil_scoped_release release;
+                 return std::make_unique<Session>(std::move(model), params, python_signal_raised);
+             }),
+             py::arg("model"), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("threads"),
+             py::arg("kv_type"), py::arg("rope"))
+        .def_property_readonly("n_ctx", &Session::n_ctx)
+        .def_property_readonly("tokens", &Session::tokens)
+        .def_property_readonly("n_tokens", [](const Session & session) { return session.tokens().size(); })
+        .def("prefill", &Session::prefill, py::arg("prompt"), py::call_guard<py::gil_scoped_release>())
+        .def("decode", &Session::decode, py::arg("token"), py::call_guard<py::gil_scoped_release>())
+        .def("truncate", &Session::truncate, py::arg("n_keep"), py::call_guard<py::gil_scoped_release>())
+        .def("sample", &Session::sample, py::arg("sampler"), py::call_guard<py::gil_scoped_release>())
+        .def("logits",
+             [](const Session & session) { return py::array_t<float>(session.model().n_vocab(), session.logits()); })
+        .def(
+            "top_logprobs",
+            [](const Session & session, int32_t n, int32_t chosen) {
+                std::vector<std::pair<int32_t, float>> pairs;
+                for (const TokenLogprob & item :
+                     top_logprobs(session.logits(), session.model().n_vocab(), n, chosen)) {
+                    pairs.emplace_back(item.token, item.logprob);
+                }
+                return pairs;
+            },
+            py::arg("n"), py::arg("chosen"))
+        .def("cancel", &Session::cancel)
+        .def("clear_cancel", &Session::clear_cancel)
+        .def("rope_counters", [](const Session & session) {
+            const RopeCounters counters = session.rope_counters();
+            return py::dict(py::arg("lookups") = counters.lookups, py::arg("fallbacks") = counters.fallbacks,
+                            py::arg("out_of_bounds") = counters.out_of_bounds);
+        });
+}

@@ -1,0 +1,18 @@
+// The extension module orin_llm._native: what each part binds is in a file of its own.
+#include <pybind11/pybind11.h>
+
+#include "build_info.h"
+
+namespace py = pybind11;
+
+void bind_engine(py::module_ & m);
+void bind_rope(py::module_ & m);
+
+PYBIND11_MODULE(_native, m) {
+    m.doc() = "The native core of orin_llm.";
+    m.def(
+        "build_info", [] { return py::module_::import("json").attr("loads")(orin::build_info_json); },
+        "What was built, from what and why, as a dict.");
+    bind_engine(m);
+    bind_rope(m);
+}

@@ -1,0 +1,127 @@
+#include "model.h"
+
+#include <limits>
+
+#include "runtime.h"
+
+namespace orin {
+namespace {
+
+struct ProgressState {
+    const Model::Progress & callback;
+    bool stopped = false;
+};
+
+bool on_progress(float fraction, void * data) {
+    auto & state = *static_cast<ProgressState *>(data);
+    if (state.callback && !state.callback(fraction)) {
+        state.stopped = true;
+    }
+    return !state.stopped;
+}
+
+}  // namespace
+
+Model::Model(const std::string & path, const ModelParams & params, const Progress & progress) {
+    LoadGuard guard;
+    ProgressState state{progress};
+    llama_model_params upstream = llama_model_default_params();
+    upstream.n_gpu_layers = params.gpu_layers;
+    upstream.load_mode = params.use_mmap ? LLAMA_LOAD_MODE_AUTO : LLAMA_LOAD_MODE_NONE;
+    upstream.vocab_only = params.vocab_only;
+    upstream.progress_callback = on_progress;
+    upstream.progress_callback_user_data = &state;
+    model_.reset(llama_model_load_from_file(path.c_str(), upstream));
+    if (state.stopped) {
+        throw Interrupted("loading was stopped before it was done: " + path);
+    }
+    if (!model_) {
+        const std::string reason = guard.last_error();
+        throw LoadError(path + ": llama.cpp cannot load this model" + (reason.empty() ? "" : ": " + reason));
+    }
+    vocab_ = llama_model_get_vocab(model_.get());
+}
+
+bool Model::is_causal_decoder() const {
+    return llama_model_has_decoder(model_.get()) && !llama_model_has_encoder(model_.get()) &&
+           !llama_model_is_diffusion(model_.get());
+}
+
+std::vector<int32_t> Model::eog_tokens() const {
+    std::vector<int32_t> result;
+    for (int32_t token = 0; token < n_vocab(); ++token) {
+        if (llama_vocab_is_eog(vocab_, token)) {
+            result.push_back(token);
+        }
+    }
+    return result;
+}
+
+std::vector<std::pair<std::string, int32_t>> Model::special_tokens() const {
+    constexpr int special = LLAMA_TOKEN_ATTR_CONTROL | LLAMA_TOKEN_ATTR_USER_DEFINED | LLAMA_TOKEN_ATTR_UNKNOWN;
+    std::vector<std::pair<std::string, int32_t>> result;
+    for (int32_t token = 0; token < n_vocab(); ++token) {
+        if (llama_vocab_get_attr(vocab_, token) & special) {
+            result.emplace_back(llama_vocab_get_text(vocab_, token), token);
+        }
+    }
+    return result;
+}
+
+std::vector<int32_t> Model::tokenize(std::string_view text, bool add_special, bool parse_special) const {
+    if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()) / 2) {
+        throw EngineError("the text has " + std::to_string(text.size()) + " bytes, more than can be tokenized at once");
+    }
+    // A byte gives at most one token; the two more are what add_special puts before and after.
+    std::vector<int32_t> tokens(text.size() + 2);
+    int32_t count = llama_tokenize(vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
+                                   static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    if (count < 0) {
+        tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
+        count = llama_tokenize(vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
+                               static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    }
+    if (count < 0) {
+        throw EngineError("llama.cpp could not tokenize the text");
+    }
+    tokens.resize(static_cast<size_t>(count));
+    return tokens;
+}
+
+std::string Model::token_bytes(int32_t token, bool special) const {
+    check_token(token);
+    std::string piece(64, '\0');
+    int32_t length = llama_token_to_piece(vocab_, token, piece.data(), static_cast<int32_t>(piece.size()), 0, special);
+    if (length < 0) {
+        piece.resize(static_cast<size_t>(-length));
+        length = llama_token_to_piece(vocab_, token, piece.data(), static_cast<int32_t>(piece.size()), 0, special);
+    }
+    piece.resize(length < 0 ? 0 : static_cast<size_t>(length));
+    return piece;
+}
+
+std::string Model::detokenize(const std::vector<int32_t> & tokens, bool special) const {
+    for (int32_t token : tokens) {
+        check_token(token);
+    }
+    std::string text(tokens.size() * 8 + 16, '\0');
+    const auto count = static_cast<int32_t>(tokens.size());
+    int32_t length = llama_detokenize(vocab_, tokens.data(), count, text.data(), static_cast<int32_t>(text.size()),
+                                      false, special);
+    if (length < 0) {
+        text.resize(static_cast<size_t>(-length));
+        length = llama_detokenize(vocab_, tokens.data(), count, text.data(), static_cast<int32_t>(text.size()), false,
+                                  special);
+    }
+    text.resize(length < 0 ? 0 : static_cast<size_t>(length));
+    return text;
+}
+
+void Model::check_token(int32_t token) const {
+    if (token < 0 || token >= n_vocab()) {
+        throw EngineError("token id " + std::to_string(token) + " is outside the vocabulary of " +
+                          std::to_string(n_vocab()) + " tokens");
+    }
+}
+
+}  // namespace orin

@@ -1,0 +1,65 @@
+// A loaded model: its weights and its vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "llama.h"
+
+namespace orin {
+
+struct ModelParams {
+    int32_t gpu_layers = -1;  // -1: all
+    bool use_mmap = true;
+    bool vocab_only = false;
+};
+
+class Model {
+   public:
+    // Called with the fraction loaded so far, 0 to 1; false stops the load with Interrupted.
+    using Progress = std::function<bool(float)>;
+
+    // Throws LoadError when llama.cpp refuses the file.
+    Model(const std::string & path, const ModelParams & params, const Progress & progress);
+
+    const llama_model * handle() const { return model_.get(); }
+    llama_model * handle() { return model_.get(); }
+
+    int32_t n_vocab() const { return llama_vocab_n_tokens(vocab_); }
+    int32_t n_ctx_train() const { return llama_model_n_ctx_train(model_.get()); }
+    uint64_t n_params() const { return llama_model_n_params(model_.get()); }
+    uint64_t size_bytes() const { return llama_model_size(model_.get()); }
+    // True when the model can be driven token by token with a KV cache of one sequence.
+    bool is_causal_decoder() const;
+
+    int32_t bos() const { return llama_vocab_bos(vocab_); }  // -1: none
+    int32_t eos() const { return llama_vocab_eos(vocab_); }
+    bool add_bos() const { return llama_vocab_get_add_bos(vocab_); }
+    bool add_eos() const { return llama_vocab_get_add_eos(vocab_); }
+    // Every token that ends an answer.
+    std::vector<int32_t> eog_tokens() const;
+    // Control tokens and tokens that the user defined, as they are written in text: what parse_special recognizes.
+    std::vector<std::pair<std::string, int32_t>> special_tokens() const;
+
+    // text may hold NULs. Special tokens written in it become one token only with parse_special.
+    std::vector<int32_t> tokenize(std::string_view text, bool add_special, bool parse_special) const;
+    // The bytes of one token; a control token is empty unless special is set.
+    std::string token_bytes(int32_t token, bool special) const;
+    std::string detokenize(const std::vector<int32_t> & tokens, bool special) const;
+
+   private:
+    void check_token(int32_t token) const;
+
+    struct Free {
+        void operator()(llama_model * model) const { llama_model_free(model); }
+    };
+    std::unique_ptr<llama_model, Free> model_;
+    const llama_vocab * vocab_ = nullptr;
+};
+
+}  // namespace orin

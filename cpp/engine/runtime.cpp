@@ -1,0 +1,58 @@
+#include "runtime.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+#include "ggml.h"
+#include "llama.h"
+
+namespace orin {
+namespace {
+
+thread_local int guard_depth = 0;
+thread_local std::string last_logged_error;
+
+std::string trimmed(std::string text) {
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) {
+        text.pop_back();
+    }
+    return text;
+}
+
+void on_log(ggml_log_level level, const char * text, void *) {
+    if (level == GGML_LOG_LEVEL_ERROR && guard_depth > 0) {
+        last_logged_error = trimmed(text);
+    }
+}
+
+void on_abort(const char * message) {
+    if (guard_depth > 0) {
+        throw LoadError(std::string("llama.cpp stopped at an assertion: ") + message);
+    }
+    std::fprintf(stderr, "fatal: llama.cpp stopped at an assertion: %s\n", message);
+}
+
+}  // namespace
+
+void start_runtime() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        llama_log_set(on_log, nullptr);
+        ggml_set_abort_callback(on_abort);
+        llama_backend_init();
+    });
+}
+
+LoadGuard::LoadGuard() {
+    start_runtime();
+    if (guard_depth++ == 0) {
+        last_logged_error.clear();
+    }
+}
+
+LoadGuard::~LoadGuard() { guard_depth--; }
+
+std::string LoadGuard::last_error() const { return last_logged_error; }
+
+}  // namespace orin

@@ -1,0 +1,40 @@
+// What llama.cpp keeps per process: its start, its log and what happens when it would abort.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace orin {
+
+// The work failed; the message says what was expected, what was found and what to do.
+struct EngineError : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+// A file that llama.cpp refused although the preflight accepted it.
+struct LoadError : EngineError {
+    using EngineError::EngineError;
+};
+
+// Stopped by the caller (a progress callback or a cancel) before it was done.
+struct Interrupted : EngineError {
+    using EngineError::EngineError;
+};
+
+// Starts llama.cpp once per process. Called when a model is loaded, never on import: it may touch the GPU.
+void start_runtime();
+
+// While one lives on a thread, a failed assertion of llama.cpp on that thread throws LoadError instead of aborting
+// the process, and what llama.cpp logs there as warnings or errors is kept for the message.
+class LoadGuard {
+   public:
+    LoadGuard();
+    ~LoadGuard();
+    LoadGuard(const LoadGuard &) = delete;
+    LoadGuard & operator=(const LoadGuard &) = delete;
+
+    // The last error that llama.cpp logged on this thread since the guard was made, or "".
+    std::string last_error() const;
+};
+
+}  // namespace orin

@@ -1,0 +1,1 @@
+"""Measuring: our engine, and stock llama.cpp beside it in a process of its own."""

@@ -1,0 +1,45 @@
+"""What every test can ask for: real models and engines, made once per run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orin_llm.engine import Engine, EngineConfig
+
+THREADS = max(1, min(2, os.cpu_count() or 1))
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """The default model's file, fetched into the user's store when it is not there."""
+    from orin_llm.models.store import resolve
+
+    subprocess.run(
+        [sys.executable, "-m", "orin_llm.cli", "models", "pull", "smollm2"],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return resolve("smollm2")
+
+
+@pytest.fixture(scope="session")
+def engine(smollm2: Path) -> Iterator[Engine]:
+    """The default model with a context of 2048 tokens. Tests must not close it."""
+    with Engine(smollm2, EngineConfig(n_ctx=2048, threads=THREADS)) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A complete llama model of a few kilobytes with random weights: loads in a millisecond."""
+    from gguf_bytes import tiny_llama_bytes
+
+    path = tmp_path_factory.mktemp("models") / "tiny.gguf"
+    path.write_bytes(tiny_llama_bytes())
+    return path
