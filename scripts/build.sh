@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Makes .venv when it is missing, installs the package into it (editable), and rebuilds the
+# extension module: only what changed is compiled.
+#
+#   scripts/build.sh [EXTRAS]     EXTRAS: a list such as test,lint; kept on later calls
+#
+# Environment: PYTHON (default python3), ORIN_LLM_CUDA, ORIN_LLM_CUDA_ARCH, ORIN_LLM_NATIVE,
+# ORIN_LLM_CACHE.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+extras=${1:-}
+python=.venv/bin/python
+pip=("$python" -m pip --disable-pip-version-check install --quiet)
+
+if ! "$python" -m pip --version >/dev/null 2>&1; then
+    base=${PYTHON:-python3}
+    "$base" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
+        { echo "error: Python 3.10 or newer is needed (PYTHON=$base)" >&2; exit 1; }
+    echo "making .venv" >&2
+    "$base" -m venv --clear .venv ||
+        { echo "error: no venv module. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+fi
+
+# What is installed is recorded by extras, under the hash of what decides it.
+wanted=$(cat pyproject.toml setup.py | sha256sum | cut -d' ' -f1)
+record=.venv/installed-${extras:-base}
+if [[ "$(cat "$record" 2>/dev/null)" != "$wanted" ]]; then
+    echo "installing the Python packages" >&2
+    mapfile -t build_needs < <("$python" - <<'PY'
+import re, pathlib
+text = pathlib.Path("pyproject.toml").read_text()
+block = re.search(r"^requires = \[(.*?)^\]", text, re.DOTALL | re.MULTILINE).group(1)
+print(*re.findall(r'"([^"]+)"', block), sep="\n")
+PY
+)
+    "${pip[@]}" "${build_needs[@]}"
+    "${pip[@]}" --no-build-isolation --editable ".${extras:+[$extras]}"
+    echo "$wanted" | tee .venv/installed-base >"$record"
+fi
+exec "$python" scripts/native/module.py
