@@ -1,6 +1,8 @@
 """The native core. What each part does is documented where it is bound, in cpp/bindings."""
 
+import os
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,3 +91,49 @@ class Session:
     def cancel(self) -> None: ...
     def clear_cancel(self) -> None: ...
     def rope_counters(self) -> dict[str, int]: ...
+
+class TensorInfo:
+    """A tensor of a model file. `offset` counts from the start of its file, which is part `part`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def type_id(self) -> int: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # fastest dimension first
+    @property
+    def offset(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def part(self) -> int: ...  # 0 unless the model is split
+
+class GgufHeader:
+    """The checked header of a model file. Without tensors it holds a vocabulary only.
+
+    For a split model `tensors` and `file_bytes` are those of all `n_parts` files.
+    """
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def alignment(self) -> int: ...
+    @property
+    def data_offset(self) -> int: ...
+    @property
+    def file_bytes(self) -> int: ...
+    @property
+    def n_parts(self) -> int: ...
+    @property
+    def metadata(self) -> dict[str, Any]: ...  # int, float, bool, str or a list of one of them
+    @property
+    def tensors(self) -> list[TensorInfo]: ...
+
+def check_gguf(path: str | bytes | os.PathLike[str]) -> GgufHeader:
+    """Reads and checks a model file's header, before llama.cpp sees the file.
+
+    Raises ModelFileError for whatever llama.cpp would assert on or silently accept, and for files of
+    other kinds. Reads no tensor data; the memory taken is in proportion to the header's real size.
+    """
