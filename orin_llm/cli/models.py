@@ -1,0 +1,292 @@
+"""`orin-llm models`: fetch, list, inspect, check and remove models."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from orin_llm.errors import ModelFileError, OrinError, UsageError
+
+if TYPE_CHECKING:
+    from orin_llm.models.manifest import Manifest
+    from orin_llm.models.registry import RegistryEntry
+    from orin_llm.models.store import Store
+
+STORE, INSPECT, MAKE = "The store", "Look at a model", "Make a model file"
+
+app = typer.Typer(
+    name="models",
+    help="Fetch, list, inspect and remove models.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no progress.")]
+Model = Annotated[str, typer.Argument(help="Name in the store, what it was pulled by, or a path.")]
+
+
+@app.command("pull", rich_help_panel=STORE)
+def pull_model(
+    model: Annotated[
+        str, typer.Argument(help="Registry name, hf:owner/repo[:QUANT], https: address, or path.")
+    ],
+    name: Annotated[str | None, typer.Option("--name", help="Name it in the store.")] = None,
+    sha256: Annotated[
+        str | None, typer.Option("--sha256", help="Checksum that the file must have.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Fetch a model into the store; an interrupted pull goes on where it stopped."""
+    from orin_llm.cli.models_progress import reporter
+    from orin_llm.models.pull import pull
+
+    store = _store()
+    with reporter(quiet) as report:
+        try:
+            pulled = pull(model, store=store, reporter=report, name=name, sha256=sha256)
+        except KeyboardInterrupt:
+            report.close()
+            report.message("\ninterrupted: pull again to go on from here")
+            raise
+    manifest = pulled.manifest
+    path = store.path(manifest.name)
+    if as_json:
+        print(json.dumps({**_stored_json(manifest, path), "fresh": pulled.fresh}, indent=2))
+        return
+    if not pulled.fresh and not quiet:
+        print(f"{manifest.name} is in the store already", file=sys.stderr)
+    print(path)
+
+
+@app.command("list", rich_help_panel=STORE)
+def list_models(
+    every: Annotated[
+        bool, typer.Option("--all", "-a", help="Also what the registry has to pull.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """List the models in the store."""
+    from orin_llm.models.registry import registry
+
+    store = _store()
+    stored: list[Manifest] = []
+    damaged: dict[str, str] = {}
+    for name in store.names():
+        try:
+            stored.append(store.manifest(name))
+        except ModelFileError as error:
+            damaged[name] = str(error)
+    names = set(store.names())
+    offered = [e for e in registry().values() if e.name not in names] if every else []
+    if as_json:
+        print(json.dumps(_list_json(store, stored, damaged, offered), indent=2))
+        return
+    _print_list(store, stored, damaged, offered)
+
+
+def _list_json(
+    store: Store,
+    stored: list[Manifest],
+    damaged: dict[str, str],
+    offered: list[RegistryEntry],
+) -> dict[str, Any]:
+    return {
+        "store": str(store.root),
+        "models": [
+            _stored_json(manifest, store.folder(manifest.name) / manifest.files[0].name)
+            for manifest in stored
+        ],
+        "damaged": [{"name": name, "problem": problem} for name, problem in damaged.items()],
+        "unfinished": [{"name": p.name, "size_bytes": p.bytes} for p in store.partials()],
+        "registry": [entry.to_json() for entry in offered],
+    }
+
+
+def _stored_json(manifest: Manifest, path: Path) -> dict[str, Any]:
+    return {
+        "name": manifest.name,
+        "path": str(path),
+        "size_bytes": manifest.bytes,
+        "quant": manifest.quant,
+        "context": manifest.context,
+        "licence": manifest.licence,
+        "source": manifest.source,
+        "sha256": [file.sha256 for file in manifest.files],
+        "pulled_at": manifest.pulled_at,
+    }
+
+
+def _print_list(
+    store: Store,
+    stored: list[Manifest],
+    damaged: dict[str, str],
+    offered: list[RegistryEntry],
+) -> None:
+    from orin_llm.cli.models_view import print_table
+    from orin_llm.models.disk import size_text
+
+    rows = [[m.name, size_text(m.bytes), m.quant, _tokens(m.context), m.source] for m in stored]
+    rows += [[name, "?", "?", "?", "damaged"] for name in damaged]
+    rows += [
+        [e.name, size_text(e.bytes), e.quant, _tokens(e.context), "not pulled"] for e in offered
+    ]
+    if rows:
+        print_table(["NAME", "SIZE", "QUANT", "CONTEXT", "FROM"], rows)
+    else:
+        print("no models yet: `orin-llm models pull smollm2` fetches the default one, "
+              "`orin-llm models list --all` shows what there is", file=sys.stderr)  # fmt: skip
+    for partial in store.partials():
+        print(
+            f"unfinished: {partial.name}, {size_text(partial.bytes)} so far (pull it again to go "
+            "on, or rm it)",
+            file=sys.stderr,
+        )
+    loose = store.loose_files()
+    if loose:
+        print(
+            f"{len(loose)} .gguf files in {store.root} are not part of the store: run them by "
+            "their path, or add them with `orin-llm models pull PATH`",
+            file=sys.stderr,
+        )
+    for problem in damaged.values():
+        print(f"damaged: {problem}", file=sys.stderr)
+
+
+def _tokens(context: int) -> str:
+    return str(context) if context else "?"
+
+
+@app.command("path", rich_help_panel=STORE)
+def print_path(model: Model) -> None:
+    """Print the path of a model's file."""
+    from orin_llm.models.store import resolve
+
+    print(resolve(model))
+
+
+@app.command("rm", rich_help_panel=STORE)
+def remove_models(
+    names: Annotated[list[str], typer.Argument(help="Names in the store.", metavar="NAME...")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Remove models, and what unfinished pulls of them left."""
+    from orin_llm.models.disk import size_text
+
+    store = _store()
+    unknown = [n for n in names if not store.has(n) and not store.partial_folder(n).is_dir()]
+    if unknown:
+        raise ModelFileError(f"not in the store: {', '.join(unknown)}; nothing was removed")
+    if not yes and not _confirmed(f"Remove {', '.join(names)}?"):
+        raise OrinError("nothing was removed")
+    for name in dict.fromkeys(names):
+        freed = store.remove(name)
+        print(f"removed {name} ({size_text(freed)})", file=sys.stderr)
+
+
+def _confirmed(question: str) -> bool:
+    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError("there is no terminal to ask on: say --yes to remove without a question")
+    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+@app.command("show", rich_help_panel=INSPECT)
+def show_model(
+    model: Model,
+    ctx: Annotated[
+        int, typer.Option("--ctx", "-c", min=0, help="Tokens a sequence; 0: the model's, ≤ 8192.")
+    ] = 0,
+    kv_type: Annotated[
+        str, typer.Option("--kv-type", "-ctk", help="Element type of the KV cache.")
+    ] = "f16",
+    chunk_size: Annotated[
+        int, typer.Option("--chunk-size", min=1, help="Prompt tokens computed in one step.")
+    ] = 512,
+    as_json: Json = False,
+) -> None:
+    """Describe a model: its make, bytes per token, and how many sequences fit this machine."""
+    from orin_llm.cli.models_view import print_facts
+    from orin_llm.device.budget import memory_budget
+    from orin_llm.device.build import build_info
+    from orin_llm.models.show import show
+    from orin_llm.models.store import resolve
+
+    budget = memory_budget(uses_cuda=build_info().cuda)
+    facts = show(resolve(model), budget, ctx=ctx, chunk_size=chunk_size, kv_type=kv_type)
+    if as_json:
+        print(json.dumps(facts.to_json(), indent=2))
+    else:
+        print_facts(facts)
+
+
+@app.command("verify", rich_help_panel=INSPECT)
+def verify_models(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Names in the store; none: all.", metavar="[NAME...]")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Check stored models against the checksums of when they were pulled."""
+    from orin_llm.cli.models_progress import reporter
+    from orin_llm.models.verify import verify
+
+    store = _store()
+    problems: dict[str, str] = {}
+    wanted = list(dict.fromkeys(names)) if names else store.names()
+    with reporter(quiet) as report:
+        for name in wanted:
+            try:
+                verify(store, name, report)
+            except ModelFileError as error:
+                problems[name] = str(error)
+    if as_json:
+        results = [{"name": n, "ok": n not in problems, "problem": problems.get(n)} for n in wanted]
+        print(json.dumps({"models": results}, indent=2))
+    else:
+        for name in wanted:
+            print(f"{name}: {problems.get(name, 'ok')}")
+    if problems:
+        raise typer.Exit(ModelFileError.exit_code)
+
+
+@app.command("synth", rich_help_panel=MAKE)
+def synthesize_model(
+    out: Annotated[Path, typer.Argument(help="The file to write.")],
+    shape: Annotated[
+        str, typer.Option("--shape", help="llama-3-8b, llama-3.2-3b, llama-3.2-1b or tiny.")
+    ],
+    quant: Annotated[str, typer.Option("--quant", help="Such as Q4_K_M.")] = "Q4_K_M",
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random weights.")] = 0,
+) -> None:
+    """Write a model of a real one's shape with random weights, for speed work."""
+    from orin_llm.models.synth import synthesize
+
+    synthesize(shape, quant, out, seed=seed)
+    print(out)
+
+
+@app.command("widen", rich_help_panel=MAKE)
+def widen_model(
+    source: Model,
+    out: Annotated[Path, typer.Argument(help="The file to write.")],
+) -> None:
+    """Pad a model with zeros so that K-quants fit its rows; its output stays the same."""
+    from orin_llm.models.store import resolve
+    from orin_llm.models.widen import widen
+
+    widen(resolve(source), out)
+    print(out)
+
+
+def _store() -> Store:
+    from orin_llm.models.store import Store
+
+    return Store()

@@ -1,0 +1,89 @@
+"""What `orin-llm models` prints: tables and facts for people; `--json` does not come here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from orin_llm.cli.render import visible
+from orin_llm.models.describe import count_text
+from orin_llm.models.disk import size_text
+from orin_llm.models.fit import KEPT_FREE, Fit
+from orin_llm.models.show import Facts
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """A table on stdout: fitted to a terminal's width; whole lines where a program reads them."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    on_terminal = sys.stdout.isatty()
+    console = Console(width=None if on_terminal else 10_000, highlight=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in ("SIZE", "CONTEXT") else "left")
+    for row in rows:
+        table.add_row(*(Text(visible(cell)) for cell in row))
+    if on_terminal:
+        console.print(table)
+        return
+    with console.capture() as captured:
+        console.print(table)
+    for text in captured.get().splitlines():
+        print(text.rstrip())
+
+
+def print_facts(facts: Facts) -> None:
+    """All that is known of a model, one fact a line."""
+    types = ", ".join(
+        f"{share.type} {100 * share.bytes / max(1, facts.size):.0f} % ({share.tensors} tensors)"
+        for share in facts.types
+    )
+    window = f"; some layers look back {facts.window} tokens only" if facts.window else ""
+    state = f"; fixed state per sequence {size_text(facts.state)}" if facts.state else ""
+    rows = [
+        ("file", str(facts.path)),
+        ("model", facts.title or "not named"),
+        ("architecture", f"{facts.architecture}, {facts.layers} layers"),
+        ("parameters", count_text(facts.parameters)),
+        ("quantization", f"{facts.quant}: {types}"),
+        ("size", size_text(facts.size)),
+        ("context", f"{facts.context} tokens" if facts.context else "not stated"),
+        ("chat template", _template(facts)),
+        ("licence", facts.licence or "not stated in the file"),
+        ("read per token", f"{size_text(facts.read_per_token)} of weights at decode"),
+        ("KV per token", f"{size_text(facts.kv_per_token)} ({facts.fit.kv_type}){window}{state}"),
+    ]
+    for name, value in rows:
+        print(f"{name:<15} {visible(value)}")
+    print()
+    for text in fit_lines(facts.fit):
+        print(text)
+
+
+def _template(facts: Facts) -> str:
+    if facts.template is None:
+        return "none in the file"
+    return ", ".join(facts.template) or "plain"
+
+
+def fit_lines(fit: Fit) -> list[str]:
+    """The memory arithmetic, line by line, and what follows from it."""
+    per_sequence = fit.kv + fit.logits
+    sums = [
+        ("available", fit.budget.bytes, fit.budget.place),
+        ("kept free", fit.budget.bytes - fit.usable, f"{KEPT_FREE:.0%} of it"),
+        ("weights", fit.weights, "all tensors"),
+        ("activations", fit.activations, f"estimate, for chunks of {fit.chunk_size} tokens"),
+        ("per sequence", per_sequence, f"KV ({fit.kv_type}) of {fit.ctx} tokens, and its logits"),
+    ]
+    lines = [f"{name:<15} {size_text(size):>9}   {what}" for name, size, what in sums]
+    left = fit.usable - fit.weights - fit.activations
+    if fit.fits:
+        end = f"fits: {fit.sequences} sequences of {fit.ctx} tokens"
+        lines.append(f"{end} ({size_text(left)} left / {size_text(per_sequence)})")
+    else:
+        short = size_text(per_sequence - left)
+        lines.append(f"does not fit: {short} short for one sequence of {fit.ctx} tokens")
+    return lines

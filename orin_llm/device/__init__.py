@@ -1,0 +1,1 @@
+"""What this machine has: processor, memory, GPU. Read from the system, never by asking CUDA."""

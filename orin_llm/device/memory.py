@@ -1,0 +1,122 @@
+"""Memory that can still be used: what the kernel has, less what a container may not take."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+_UNLIMITED = 1 << 60  # cgroup v1 writes a huge number for "no limit"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """All in bytes.
+
+    Attributes:
+        total: of the machine, or of the container where that is less.
+        available: what new work can have without swapping; page cache that can go is included.
+        swap_total, swap_free: swap space.
+        gpu_used: the GPU's share of one common memory (Tegra's NvMapMemUsed); None elsewhere.
+        limited: a container's limit, not the machine's memory, is what counts.
+    """
+
+    total: int
+    available: int
+    swap_total: int
+    swap_free: int
+    gpu_used: int | None
+    limited: bool
+
+    def to_json(self) -> dict[str, int | bool | None]:
+        """With the suffix `_bytes` on sizes."""
+        return {k if k == "limited" else f"{k}_bytes": v for k, v in asdict(self).items()}
+
+
+def read_memory(root: Path = Path("/")) -> Memory:
+    """Read /proc/meminfo and the control groups of this process. `root` stands for `/`."""
+    info = _meminfo(root / "proc/meminfo")
+    total = info.get("MemTotal", 0)
+    # Kernels before 3.14 have no MemAvailable.
+    available = info.get("MemAvailable", info.get("MemFree", 0) + info.get("Cached", 0))
+    limited = False
+    for limit, left in _group_limits(root):
+        if limit < total:
+            total, limited = limit, True
+        available = min(available, left)
+    return Memory(
+        total=total,
+        available=max(0, available),
+        swap_total=info.get("SwapTotal", 0),
+        swap_free=info.get("SwapFree", 0),
+        gpu_used=info.get("NvMapMemUsed"),
+        limited=limited,
+    )
+
+
+def _meminfo(path: Path) -> dict[str, int]:
+    """Bytes by name; a line that is not `Name: N kB` is skipped."""
+    result = {}
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return {}
+    for line in lines:
+        name, _, rest = line.partition(":")
+        fields = rest.split()
+        if fields and fields[0].isdigit():
+            result[name] = int(fields[0]) * (1024 if fields[-1] == "kB" else 1)
+    return result
+
+
+def _group_limits(root: Path) -> list[tuple[int, int]]:
+    """(limit, what is left of it) for each limited control group around this process."""
+    found = []
+    for folder, limit_name, usage_name, cache_name in _group_folders(root):
+        limit, usage = _number(folder / limit_name), _number(folder / usage_name)
+        if limit is None or usage is None or limit >= _UNLIMITED:
+            continue
+        found.append((limit, limit - usage + _stat(folder / "memory.stat", cache_name)))
+    return found
+
+
+def _group_folders(root: Path) -> list[tuple[Path, str, str, str]]:
+    v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    v2 = ("memory.max", "memory.current", "inactive_file")
+    folders = []
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    for line in lines:
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers == "":
+            base, names = root / "sys/fs/cgroup", v2
+        elif "memory" in controllers.split(","):
+            base, names = root / "sys/fs/cgroup/memory", v1
+        else:
+            continue
+        # Inside a container the path may be the host's; then only the base exists.
+        parts = [part for part in path.split("/") if part and part != ".."]
+        for depth in range(len(parts) + 1):
+            folders.append((base.joinpath(*parts[:depth]), *names))
+    return folders
+
+
+def _number(path: Path) -> int | None:
+    try:
+        text = path.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdigit() else None
+
+
+def _stat(path: Path, name: str) -> int:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return 0
+    for line in lines:
+        key, _, value = line.partition(" ")
+        if key == name and value.strip().isdigit():
+            return int(value)
+    return 0

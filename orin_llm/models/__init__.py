@@ -1,0 +1,1 @@
+"""The model store: fetching, listing, checking and describing GGUF models."""

@@ -1,0 +1,136 @@
+"""How many bytes a model moves and keeps: weights read per token, KV cache, activations.
+
+Everything follows from the header alone; no tensor data is read.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from fractions import Fraction
+
+from orin_llm.errors import UsageError
+from orin_llm.models.header import Header, Tensor
+from orin_llm.models.kv_layers import Hyperparameters, kv_layers, recurrent_state_elements
+
+# Elements per block and bytes per block of the types a KV cache can have (ggml's block layouts).
+KV_BLOCKS = {
+    "f32": (1, 4),
+    "f16": (1, 2),
+    "bf16": (1, 2),
+    "q8_0": (32, 34),
+    "q5_1": (32, 24),
+    "q5_0": (32, 22),
+    "q4_1": (32, 20),
+    "q4_0": (32, 18),
+}
+_GATHERED = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd.weight")
+_BLOCK = re.compile(r"blk\.(\d+)\.")
+# Stacked experts are one tensor `…_exps`; older files have one per expert, `ffn_up.7.weight`.
+_EXPERT = re.compile(r"blk\.\d+\.ffn_(\w+_exps\.|(gate|up|down)\.\d+\.)")
+
+
+def weight_bytes(header: Header) -> int:
+    """Bytes of all tensors."""
+    return sum(tensor.nbytes for tensor in header.tensors)
+
+
+def bytes_read_per_token(header: Header) -> int:
+    """Bytes of weights that decoding one token reads.
+
+    All tensors, except that
+    - an embedding that is only looked up counts one row: nbytes / rows. `token_embd` counts in
+      full where there is no `output.weight`, since it is the output matrix then;
+    - expert tensors count by the share of experts used: nbytes * expert_used_count / expert_count;
+    - blocks for predicting several tokens at once (the last `nextn_predict_layers`) count nothing.
+    """
+    hp = Hyperparameters(header)
+    tied = not any(tensor.name == "output.weight" for tensor in header.tensors)
+    return math.floor(sum(_read_bytes(tensor, hp, tied) for tensor in header.tensors))
+
+
+def _read_bytes(tensor: Tensor, hp: Hyperparameters, tied: bool) -> Fraction:
+    whole = Fraction(tensor.nbytes)
+    if tensor.name in _GATHERED and not (tensor.name == "token_embd.weight" and tied):
+        return whole / max(1, math.prod(tensor.shape[1:]))
+    block = _BLOCK.match(tensor.name)
+    if block and int(block[1]) >= hp.layers:
+        return Fraction(0)
+    experts = hp.integer("expert_count")
+    if experts and _EXPERT.match(tensor.name):
+        used = hp.per_layer("expert_used_count", hp.blocks)[int(block[1])] if block else experts
+        return whole * used / experts
+    return whole
+
+
+def kv_bytes_per_token(header: Header, kv_type: str = "f16") -> int:
+    """Bytes that one more token adds to the KV cache, while no layer's window is full.
+
+    Sum over the layers with a cache of head_count_kv * (key_length + value_length) elements; keys
+    and values are rounded up to whole blocks of `kv_type` each. key_length and value_length are
+    embedding_length / head_count where the file leaves them out. Latent attention (MLA) keeps no
+    values.
+
+    Raises:
+        UsageError: an unknown `kv_type`.
+    """
+    return kv_bytes(header, 1, kv_type)
+
+
+def kv_bytes(header: Header, tokens: int, kv_type: str = "f16") -> int:
+    """Bytes of the KV cache of one sequence of `tokens` tokens.
+
+    A layer with a sliding window keeps no more than the window. The fixed state of recurrent
+    layers is not included: see `state_bytes`.
+
+    Raises:
+        UsageError: an unknown `kv_type`.
+    """
+    total = 0
+    for layer in kv_layers(header):
+        kept = min(tokens, layer.window) if layer.window else tokens
+        row = _row_bytes(layer.k_elements, kv_type) + _row_bytes(layer.v_elements, kv_type)
+        total += kept * row
+    return total
+
+
+def _row_bytes(elements: int, kv_type: str) -> int:
+    if kv_type not in KV_BLOCKS:
+        raise UsageError(f"kv_type is {kv_type!r}: expected {', '.join(KV_BLOCKS)}")
+    block_elements, block_bytes = KV_BLOCKS[kv_type]
+    return -(-elements // block_elements) * block_bytes
+
+
+def state_bytes(header: Header) -> int:
+    """Bytes that a sequence needs for recurrent layers, independent of its length (32-bit)."""
+    return 4 * recurrent_state_elements(header)
+
+
+def largest_window(header: Header) -> int:
+    """Tokens of the sliding window where some layers have one, else 0."""
+    return max((layer.window for layer in kv_layers(header)), default=0)
+
+
+def activation_bytes(header: Header, ctx: int, chunk_size: int) -> int:
+    """Estimate of the working memory of a step, apart from the logits.
+
+    chunk_size * 4 * (5 * embedding + 3 * feed-forward + key and value rows)
+    + chunk_size * ctx * 6 (the attention mask, in 32 and in 16 bits).
+    The feed-forward width of experts is that of those used.
+    """
+    hp = Hyperparameters(header)
+    layers = max(1, hp.layers)
+    dense = max(hp.per_layer("feed_forward_length", layers))
+    expert = max(hp.per_layer("expert_feed_forward_length", layers))
+    width = max(dense, expert * max(hp.per_layer("expert_used_count", layers)))
+    kv_row = max((layer.k_elements + layer.v_elements for layer in kv_layers(header)), default=0)
+    row = 5 * hp.integer("embedding_length") + 3 * width + kv_row
+    return 4 * chunk_size * row + 6 * chunk_size * ctx
+
+
+def logits_bytes(header: Header) -> int:
+    """Bytes of one row of logits: vocabulary * 4."""
+    for tensor in header.tensors:
+        if tensor.name in ("output.weight", "token_embd.weight") and len(tensor.shape) > 1:
+            return 4 * int(tensor.shape[1])
+    return 0

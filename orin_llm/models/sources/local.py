@@ -1,0 +1,35 @@
+"""Models that are already on this machine: linked where the disk allows, else copied."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from orin_llm.models import names, split
+from orin_llm.models.disk import link_or_copy
+from orin_llm.models.reference import require_file
+from orin_llm.models.reporter import Reporter
+from orin_llm.models.sources.source import WantedFile
+
+
+class LocalSource:
+    """A .gguf file, or the first part of one, given by its path.
+
+    Raises:
+        ModelFileError: there is no such file, it is a folder, or a part of it is missing.
+    """
+
+    licence = ""
+
+    def __init__(self, path: Path) -> None:
+        path = require_file(path).absolute()
+        self._folder = path.parent
+        self.reference = str(path)
+        self.default_name = names.derive(path.name)
+        parts = split.parts_of(path.name)
+        for part in parts:
+            require_file(self._folder / part)
+        self.files = tuple(WantedFile(part) for part in parts)
+
+    def fetch(self, file: WantedFile, target: Path, reporter: Reporter) -> None:
+        """Link or copy `file`."""
+        link_or_copy(self._folder / file.name, target, reporter, f"copying {file.name}")
