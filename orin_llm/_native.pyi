@@ -93,7 +93,7 @@ class Session:
     def rope_counters(self) -> dict[str, int]: ...
 
 class TensorInfo:
-    """A tensor of a model file. `offset` counts from the start of its file, which is part `part`."""
+    """A tensor of a model file; `offset` counts from the start of its file (see `part`)."""
 
     @property
     def name(self) -> str: ...
@@ -134,6 +134,6 @@ class GgufHeader:
 def check_gguf(path: str | bytes | os.PathLike[str]) -> GgufHeader:
     """Reads and checks a model file's header, before llama.cpp sees the file.
 
-    Raises ModelFileError for whatever llama.cpp would assert on or silently accept, and for files of
-    other kinds. Reads no tensor data; the memory taken is in proportion to the header's real size.
+    Raises ModelFileError for whatever llama.cpp would assert on or silently accept, and for files
+    of other kinds. Reads no tensor data; takes memory in proportion to the header's real size.
     """

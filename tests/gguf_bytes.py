@@ -1,6 +1,6 @@
-"""Writes GGUF files, sound and broken ones, byte by byte and independently of the code under test.
+"""Writes GGUF files, sound and broken ones, byte by byte, independently of the code under test.
 
-`tiny_llama()` is a loadable model of a few hundred kilobytes; `Image.patched()` breaks one field of a file.
+`tiny_llama()` is a loadable model of a few hundred kilobytes; `Image.patched()` breaks one field.
 """
 
 from __future__ import annotations
@@ -83,6 +83,8 @@ class Tensor:
 
     @property
     def nbytes(self) -> int:
+        if self.data is not None:
+            return len(self.data)
         elements, block_bytes = BLOCKS[self.type_id]
         return math.prod(self.shape) // elements * block_bytes
 
@@ -91,8 +93,9 @@ class Tensor:
 class Image:
     """A file's bytes, and where in it each field begins (`marks`).
 
-    Marks: magic, version, tensor_count, metadata_kv_count, data, end; KEY/entry, KEY/type, KEY/element_type,
-    KEY/count, KEY/value; TENSOR/entry, TENSOR/n_dims, TENSOR/dim0 …, TENSOR/type, TENSOR/offset, TENSOR/data.
+    Marks: magic, version, tensor_count, metadata_kv_count, data, end;
+    KEY/entry, KEY/type, KEY/element_type, KEY/count, KEY/value;
+    TENSOR/entry, TENSOR/n_dims, TENSOR/dim0 …, TENSOR/type, TENSOR/offset, TENSOR/data.
     """
 
     data: bytes
@@ -203,7 +206,7 @@ def spm_vocab(n_vocab: int) -> dict[str, Typed]:
         tokens += [f"<0x{byte:02X}>" for byte in range(256)]
         kinds += [6] * 256
     letters = "\u2581abcdefghijklmnopqrstuvwxyz"
-    words = [a for a in letters] + [a + b for a in letters for b in letters[1:]]
+    words = list(letters) + [a + b for a in letters for b in letters[1:]]
     words = words[: n_vocab - len(tokens)]
     tokens += words
     kinds += [1] * len(words)
@@ -294,7 +297,7 @@ def _layer_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
 
 
 def model_tensors(shape: Shape, seed: int = 0) -> list[Tensor]:
-    """Random weights of a size that keeps activations near 1; the output matrix is the embedding."""
+    """Random weights that keep activations near 1; the output matrix is the embedding."""
     rng = np.random.default_rng(seed)
 
     def random(name: str, size: tuple[int, ...]) -> Tensor:
@@ -326,7 +329,8 @@ def tiny_llama(
 ) -> Image:
     """A model that llama.cpp loads and runs.
 
-    metadata and tensors replace entries by name, or drop them (None), or add them; sizes are fields of Shape.
+    metadata and tensors replace entries by name, or drop them (None), or add them; sizes are the
+    fields of Shape.
     """
     shape = shape or Shape(**sizes)
     entries: dict[str, Typed] = {
