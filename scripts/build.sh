@@ -38,4 +38,4 @@ PY
     "${pip[@]}" --no-build-isolation --editable ".${extras:+[$extras]}"
     echo "$wanted" | tee .venv/installed-base >"$record"
 fi
-exec "$python" scripts/native/module.py
+PYTHONPATH=scripts exec "$python" -m native.module

@@ -31,7 +31,7 @@ MANIFEST = ROOT / "cpp" / "patches" / "manifest.toml"
 
 
 def print_anchor(file: Path, first: int, last: int) -> int:
-    lines = file.read_text().splitlines()
+    lines = file.read_text(errors="surrogateescape").splitlines()
     if not 1 <= first <= last <= len(lines):
         print(f"{file} has lines 1 to {len(lines)}, not {first} to {last}", file=sys.stderr)
         return 2

@@ -13,8 +13,10 @@ from pathlib import Path
 from native.errors import BuildError
 from native.toolchain import read_switch
 
-MINIMUM_CAPABILITY = 80
-TEGRA_ORIN = "nvidia,tegra234"
+_MINIMUM_CAPABILITY = 80  # times ten
+_TEGRA_ORIN = "nvidia,tegra234"
+_INSTALL_FOLDER = Path("/usr/local")
+_COMPATIBLE = Path("/proc/device-tree/compatible")
 
 _PROBE = """
 #include <cublas_v2.h>
@@ -54,8 +56,8 @@ def plan_cuda() -> CudaPlan:
 def _find_cuda() -> CudaPlan:
     nvcc = find_nvcc()
     version = nvcc_version(nvcc)
+    _probe(nvcc, version)
     architectures, chosen_by = choose_architectures()
-    _probe(nvcc, version, architectures)
     why = f"nvcc {version} at {nvcc}, architecture {architectures} {chosen_by}"
     return CudaPlan(True, why, nvcc, version, architectures)
 
@@ -65,9 +67,12 @@ def find_nvcc() -> str:
     on_path = shutil.which("nvcc")
     if on_path:
         return on_path
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
-    newest_first = sorted(Path("/usr/local").glob("cuda-*"), key=_version_of, reverse=True)
-    for root in [*roots, *map(str, newest_first)]:
+    newest_first = sorted(_INSTALL_FOLDER.glob("cuda-*"), key=_version_of, reverse=True)
+    roots = [
+        *(os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH")),
+        *map(str, (_INSTALL_FOLDER / "cuda", *newest_first)),
+    ]
+    for root in roots:
         if root and (candidate := shutil.which("nvcc", path=f"{root}/bin")):
             return candidate
     raise BuildError(
@@ -92,8 +97,7 @@ def choose_architectures() -> tuple[str, str]:
     """What to compile for, as CMake takes it, and how that was decided."""
     if own := os.environ.get("ORIN_LLM_CUDA_ARCH"):
         return own, "(ORIN_LLM_CUDA_ARCH)"
-    compatible = Path("/proc/device-tree/compatible")
-    if compatible.exists() and TEGRA_ORIN in compatible.read_text(errors="replace"):
+    if _COMPATIBLE.exists() and _TEGRA_ORIN in _COMPATIBLE.read_text(errors="replace"):
         return "87-real", "(Orin)"
     capabilities = _visible_gpus()
     if not capabilities:
@@ -101,7 +105,7 @@ def choose_architectures() -> tuple[str, str]:
             "no NVIDIA GPU is visible here (nvidia-smi):"
             " to build for another machine set ORIN_LLM_CUDA_ARCH, such as 87-real for an Orin"
         )
-    usable = sorted(value for value in capabilities if value >= MINIMUM_CAPABILITY)
+    usable = sorted(value for value in capabilities if value >= _MINIMUM_CAPABILITY)
     if not usable:
         raise BuildError(
             f"the GPU has compute capability {max(capabilities) / 10:.1f}, expected 8.0 or newer"
@@ -122,24 +126,20 @@ def _visible_gpus() -> set[int]:
     return {int(major) * 10 + int(minor) for major, minor in found}
 
 
-def _probe(nvcc: str, version: str, architectures: str) -> None:
-    """Compile and link one kernel and one cuBLAS call: no list of paths is as honest."""
-    number = re.match(r"\d+[af]?", architectures)
-    if number is None:
-        raise BuildError(f"ORIN_LLM_CUDA_ARCH={architectures}: expected a list such as 87-real")
+def _probe(nvcc: str, version: str) -> None:
+    """Compile and link a kernel and a cuBLAS call: more honest than a list of paths."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cu"
         source.write_text(_PROBE)
-        command = [nvcc, f"-arch=sm_{number[0]}", str(source), "-o", f"{folder}/probe", "-lcublas"]
+        command = [nvcc, str(source), "-o", f"{folder}/probe", "-lcublas"]
         result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == 0:
         return
     output = result.stderr + result.stdout
     if "cublas" in output:
-        dashed = version.replace(".", "-")
         raise BuildError(
-            f"nvcc {version} ({nvcc}) has no usable cuBLAS (header and library):"
-            f" install libcublas-dev-{dashed} or the whole CUDA toolkit"
+            f"nvcc {version} ({nvcc}) has no usable cuBLAS (header and library): install"
+            f" libcublas-dev-{version.replace('.', '-')} or the whole CUDA toolkit"
         )
     first_line = next(iter(output.strip().splitlines()), "no message")
     raise BuildError(f"nvcc {version} ({nvcc}) cannot compile: {first_line}")

@@ -13,6 +13,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from native.cleanup import remove_unused
 from native.cuda import CudaPlan
 from native.patches import apply_patches, load_manifest
 from native.progress import run_logged
@@ -91,16 +92,18 @@ def ensure_llama(build: LlamaBuild, cache: Path | None = None) -> Path:
     key = build.key()
     done = cache / "llama" / key
     if done.exists():
+        os.utime(done)  # what is not used for long is removed
         return done
-    with file_lock(cache / "llama" / f"{key}.lock", "build of llama.cpp"):
+    with file_lock(cache / "llama" / f"{key}.lock", "build of llama.cpp") as lock:
         if not done.exists():
             partial = cache / "llama" / f"{key}.partial"
             _prepare_sources(build, partial, cache)
-            _compile(build, partial, cache)
+            _compile(build, partial, cache, lock)
             _keep_libraries(partial)
             os.rename(partial, done)
             # The objects are the bulk. A kill from here on leaves garbage, not a broken build.
             shutil.rmtree(done / "build")
+            remove_unused(cache / "llama", days=30)
     return done
 
 
@@ -130,7 +133,7 @@ def _is_needed(path: str) -> bool:
     return path in _FILES or path.startswith(_FOLDERS)
 
 
-def _compile(build: LlamaBuild, partial: Path, cache: Path) -> None:
+def _compile(build: LlamaBuild, partial: Path, cache: Path, lock: int) -> None:
     tools = build.toolchain
     tree = partial / "build"
     configured = partial / "configured"
@@ -152,10 +155,10 @@ def _compile(build: LlamaBuild, partial: Path, cache: Path) -> None:
         shutil.rmtree(tree, ignore_errors=True)
         command = [tools.cmake, "-G", "Ninja", "-S", str(PROJECT), "-B", str(tree)]
         command += [f"-D{name}={value}" for name, value in definitions.items()]
-        run_logged(command, partial / "build.log", "configuring llama.cpp", environment)
+        run_logged(command, partial / "build.log", "configuring llama.cpp", environment, lock)
         configured.touch()
     command = [tools.ninja, "-C", str(tree), "-j", str(jobs()), "libraries"]
-    run_logged(command, partial / "build.log", "building llama.cpp", environment)
+    run_logged(command, partial / "build.log", "building llama.cpp", environment, lock)
 
 
 def _keep_libraries(partial: Path) -> None:

@@ -1,6 +1,6 @@
 """Builds the extension module: llama.cpp from the cache, our C++ from this checkout.
 
-python scripts/native/module.py      rebuild orin_llm/_native in place (scripts/build.sh does)
+`python -m native.module`, as scripts/build.sh calls it, rebuilds orin_llm/_native in place.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ import shutil
 import sys
 import sysconfig
 from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-if __name__ == "__main__":
-    sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from native.cuda import CudaPlan, plan_cuda
 from native.errors import BuildError
@@ -35,6 +31,7 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+ROOT = Path(__file__).resolve().parents[2]
 EXTENSION_SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 IN_PLACE = ROOT / "orin_llm" / f"_native{EXTENSION_SUFFIX}"
 
@@ -54,11 +51,11 @@ def build_module(target: Path) -> None:
     )
     # One tree per Python, shared by every way to install, so that each builds only what changed.
     tree = ROOT / "build" / f"native-{sysconfig.get_config_var('SOABI')}"
-    with file_lock(tree.with_suffix(".lock"), "build of orin_llm/_native"):
+    with file_lock(tree.with_suffix(".lock"), "build of orin_llm/_native") as lock:
         tree.mkdir(parents=True, exist_ok=True)
         facts = build_facts(tools, cuda)
         _write_if_changed(tree / "generated" / "build_info.h", build_info_header(facts))
-        _compile(tree, llama, tools, cuda)
+        _compile(tree, llama, tools, cuda, lock)
         _install(tree / f"_native{EXTENSION_SUFFIX}", target)
     print(describe(facts), file=sys.stderr)
 
@@ -96,7 +93,7 @@ def build_info_header(facts: dict[str, object]) -> str:
     )
 
 
-def _compile(tree: Path, llama: Path, tools: Toolchain, cuda: CudaPlan) -> None:
+def _compile(tree: Path, llama: Path, tools: Toolchain, cuda: CudaPlan, lock: int) -> None:
     environment = {"CC": tools.cc, "CXX": tools.cxx, **ccache_environment(cache_dir(), ROOT)}
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
@@ -117,10 +114,9 @@ def _compile(tree: Path, llama: Path, tools: Toolchain, cuda: CudaPlan) -> None:
     command = [tools.cmake, "-G", "Ninja", "-S", str(ROOT), "-B", str(tree)]
     command += [f"-D{name}={value}" for name, value in definitions.items()]
     _forget_other_compiler(tree, tools, cuda)
-    run_logged(command, log, "configuring orin_llm", environment)
-    run_logged(
-        [tools.ninja, "-C", str(tree), "-j", str(jobs())], log, "building orin_llm", environment
-    )
+    run_logged(command, log, "configuring orin_llm", environment, lock)
+    command = [tools.ninja, "-C", str(tree), "-j", str(jobs())]
+    run_logged(command, log, "building orin_llm", environment, lock)
 
 
 def _forget_other_compiler(tree: Path, tools: Toolchain, cuda: CudaPlan) -> None:

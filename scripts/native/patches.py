@@ -31,6 +31,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+# Line ends and bytes that are not UTF-8 come out as they went in.
+_ENCODING = ("utf-8", "surrogateescape")
+
 PLACES = ("before", "after", "replace")
 _REQUIRED = {"id": str, "file": str, "lines": int, "sha256": str, "place": str}
 _OPTIONAL = ("text", "text_file", "token")
@@ -93,7 +96,8 @@ def normalize(line: str) -> str:
 
 def anchor_hash(lines: Sequence[str]) -> str:
     """The sha256 of an entry whose anchor is these lines."""
-    return hashlib.sha256("\n".join(map(normalize, lines)).encode()).hexdigest()
+    text = "\n".join(map(normalize, lines))
+    return hashlib.sha256(text.encode(*_ENCODING)).hexdigest()
 
 
 def find_anchors(lines: Sequence[str], count: int, digest: str) -> list[int]:
@@ -115,7 +119,7 @@ def apply_patches(patches: Sequence[Patch], root: Path) -> None:
     if problems:
         raise PatchError("these patches do not land on this llama.cpp:\n  " + "\n  ".join(problems))
     for path, text in patched.items():
-        path.write_text(text, newline="")
+        path.write_bytes(text.encode(*_ENCODING))
 
 
 def plan_patches(patches: Sequence[Patch], root: Path) -> tuple[dict[Path, str], list[str]]:
@@ -126,7 +130,7 @@ def plan_patches(patches: Sequence[Patch], root: Path) -> tuple[dict[Path, str],
         of_file = [patch for patch in patches if patch.file == file]
         path = root / file
         if path.is_file():
-            patched[path] = _patch_text(path.read_text(), of_file, problems)
+            patched[path] = _patch_text(path.read_bytes().decode(*_ENCODING), of_file, problems)
         else:
             problems += [f"{patch.id}: {file} does not exist" for patch in of_file]
     return patched, problems

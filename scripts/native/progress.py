@@ -17,9 +17,12 @@ _SECONDS_BETWEEN_LINES = 20.0  # where stderr is no terminal
 
 
 def run_logged(
-    command: list[str], log: Path, title: str, environment: Mapping[str, str] | None = None
+    command: list[str], log: Path, title: str, environment: Mapping[str, str], lock: int
 ) -> None:
-    """Run `command`, its output appended to `log`; BuildError with the log's end when it fails."""
+    """Run `command`, its output appended to `log`; BuildError with the log's end when it fails.
+
+    The command inherits `lock`, the descriptor of the lock on the folder in which it works.
+    """
     live = sys.stderr.isatty()
     last_shown = time.monotonic()
     lines: list[str] = []
@@ -31,7 +34,8 @@ def run_logged(
             stdin=subprocess.DEVNULL,
             text=True,
             errors="replace",
-            env={**os.environ, **(environment or {})},
+            env={**os.environ, **environment},
+            pass_fds=(lock,),
         )
         assert process.stdout is not None
         with process:

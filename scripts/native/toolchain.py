@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import platform
 import shutil
@@ -124,9 +126,15 @@ def _need(command: str, what: str, package: str) -> str:
 
 
 def _tool(name: str) -> str:
-    """A tool that a Python package may have installed beside this interpreter."""
-    beside = os.pathsep.join((sysconfig.get_path("scripts"), os.environ.get("PATH", "")))
-    found = shutil.which(name, path=beside)
+    """The program itself where a Python package brings it, else what PATH has.
+
+    pip's `cmake` command is a script that starts the program as a child, which would not inherit
+    the lock of the build.
+    """
+    candidates = [sysconfig.get_path("scripts"), os.environ.get("PATH", "")]
+    with contextlib.suppress(ImportError, AttributeError):
+        candidates.insert(0, importlib.import_module(name).CMAKE_BIN_DIR)
+    found = shutil.which(name, path=os.pathsep.join(candidates))
     if found is None:
         raise BuildError(f"{name} is missing: {sys.executable} -m pip install {name}")
     return found
