@@ -267,20 +267,25 @@ def test_a_table_is_shared_by_equal_nodes_and_grows_with_use():
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("case", "change"),
     [
-        {"n_dims": 32},
-        {"freq_base": 10001.0},
-        {"freq_scale": 0.5},
-        {"ext_factor": 1.0},
-        {"attn_factor": 1.5},
-        {"freq_factors": (2.0,) * 32},
-        {"mode": MROPE, "sections": (8, 8, 8, 8)},
+        ("norm", {"n_dims": 32}),
+        ("norm", {"freq_base": 10001.0}),
+        ("norm", {"freq_scale": 0.5}),
+        ("norm", {"attn_factor": 1.5}),
+        ("norm", {"freq_factors": (2.0,) * 32}),
+        ("norm", {"mode": MROPE, "sections": (8, 8, 8, 8)}),
+        ("yarn-half", {"ext_factor": 0.25}),
+        ("yarn-half", {"beta_fast": 8.0}),
+        ("yarn-half", {"beta_slow": 8.0}),
+        ("yarn-half", {"n_ctx_orig": 2048}),
+        ("sections", {"sections": (24, 16, 24, 0)}),
+        ("sections", {"mode": IMROPE}),
     ],
-    ids=lambda change: next(iter(change)),
+    ids=lambda value: value if isinstance(value, str) else next(iter(value)),
 )
-def test_a_different_parameter_gets_a_table_of_its_own(change):
-    first = CASES["norm"]
+def test_a_different_parameter_gets_a_table_of_its_own(case, change):
+    first = CASES[case]
     second = replace(first, **change)
     hooks = with_table(1024)
     for rope in (first, second, first, second):

@@ -1,5 +1,6 @@
 #include "custom_op_probe.h"
 
+#include <cstring>
 #include <stdexcept>
 
 #include "../hooks/affine_op.h"
@@ -69,6 +70,7 @@ DispatchReport probe_custom_dispatch(const std::vector<float> & x, float scale, 
     ggml_tensor * other_op = ggml_scale(ctx, input, scale);
     graph.build(known, /*hooks=*/nullptr);
     upload(input, x);
+    std::memcpy(other_op->op_params, known->op_params, sizeof(known->op_params));  // differs by its op alone
 
     DispatchReport report;
     report.supports_known = orin_cuda_custom_supports(known);

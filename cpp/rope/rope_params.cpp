@@ -9,9 +9,9 @@ namespace orin {
 namespace {
 
 // 1 before the ramp (keep the angle: extrapolate), 0 after it (scale the angle: interpolate).
-double yarn_ramp(const std::array<float, 2> & corr_dims, size_t pair) {
-    const double width = std::max(0.001, double(corr_dims[1]) - corr_dims[0]);
-    return 1.0 - std::clamp((double(pair) - corr_dims[0]) / width, 0.0, 1.0);
+float yarn_ramp(const std::array<float, 2> & corr_dims, int32_t pair) {
+    const float width = std::max(0.001f, corr_dims[1] - corr_dims[0]);
+    return 1.0f - std::clamp((float(pair) - corr_dims[0]) / width, 0.0f, 1.0f);
 }
 
 uint8_t axis_of_sector(int32_t sector, RopeAxes axes, const std::array<int32_t, 4> & sections) {
@@ -36,20 +36,22 @@ bool RopeParams::operator==(const RopeParams & other) const {
     return key(*this) == key(other);
 }
 
-std::vector<double> RopeParams::angular_rates() const {
-    std::vector<double> rates(size_t(n_dims) / 2);
-    for (size_t pair = 0; pair < rates.size(); pair++) {
-        const double factor = freq_factors.empty() ? 1.0 : freq_factors[pair];
-        const double extrapolate = std::pow(double(freq_base), -2.0 * double(pair) / n_dims) / factor;
-        const double interpolate = freq_scale * extrapolate;
-        const double mix = ext_factor == 0.0f ? 0.0 : yarn_ramp(corr_dims, pair) * ext_factor;
-        rates[pair] = interpolate * (1.0 - mix) + extrapolate * mix;
+void RopeParams::write_row(int32_t position, float * row) const {
+    const bool yarn = ext_factor != 0.0f;
+    const float step = std::pow(freq_base, -2.0f / float(n_dims));
+    const float magnitude = yarn ? attn_factor * (1.0f + 0.1f * std::log(1.0f / freq_scale)) : attn_factor;
+    float unscaled = float(position);
+    for (int32_t pair = 0; pair < n_dims / 2; pair++, unscaled *= step) {
+        const float extrapolate = unscaled / (freq_factors.empty() ? 1.0f : freq_factors[size_t(pair)]);
+        const float interpolate = freq_scale * extrapolate;
+        float angle = interpolate;
+        if (yarn) {
+            const float keep = yarn_ramp(corr_dims, pair) * ext_factor;
+            angle = interpolate * (1.0f - keep) + extrapolate * keep;
+        }
+        row[2 * pair] = std::cos(angle) * magnitude;
+        row[2 * pair + 1] = std::sin(angle) * magnitude;
     }
-    return rates;
-}
-
-double RopeParams::magnitude() const {
-    return ext_factor == 0.0f ? attn_factor : attn_factor * (1.0 + 0.1 * std::log(1.0 / freq_scale));
 }
 
 std::vector<uint8_t> RopeParams::pair_axes() const {
@@ -75,9 +77,9 @@ bool RopeParams::tabulable() const {
             return false;
         }
     }
-    const std::vector<double> rates = angular_rates();
-    return std::isfinite(magnitude()) &&
-           std::all_of(rates.begin(), rates.end(), [](double rate) { return std::isfinite(rate); });
+    std::vector<float> row(static_cast<size_t>(n_dims));
+    write_row(1, row.data());
+    return std::all_of(row.begin(), row.end(), [](float value) { return std::isfinite(value); });
 }
 
 }  // namespace orin

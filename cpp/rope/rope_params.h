@@ -27,16 +27,14 @@ struct RopeParams {
 
     bool operator==(const RopeParams & other) const;
 
-    // Angle per unit of position of each pair. [n_dims / 2], rad
-    std::vector<double> angular_rates() const;
-
-    // Factor on cos and sin.
-    double magnitude() const;
+    // The (cos, sin) of every pair at one position, in the float steps of the stock path: the same bits, so that a
+    // table changes no output. row: [n_dims]
+    void write_row(int32_t position, float * row) const;
 
     // Index into a token's four positions, per pair. [n_dims / 2], or empty for RopeAxes::single
     std::vector<uint8_t> pair_axes() const;
 
-    // Whether a table can stand for these: sizes and sections make sense and every angle is finite.
+    // Whether a table can stand for these: sizes and sections make sense and every row is finite.
     bool tabulable() const;
 };
 

@@ -1,4 +1,4 @@
-// Rows of [cos, sin] for every position up to a limit, right to the rounding of a float, built in blocks on first use.
+// Rows of [cos, sin] for every position up to a limit, built in blocks on first use.
 #pragma once
 
 #include <atomic>
@@ -43,8 +43,6 @@ class RopeTable {
 
     const RopeParams params_;
     const int32_t n_positions_;
-    const std::vector<double> rates_;
-    const double magnitude_;
     const std::vector<uint8_t> pair_axes_;
     RopeTally & tally_;
 
