@@ -97,6 +97,16 @@ def angles(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
     return by_axis[axes(rope)].T * rates(rope)
 
 
+def float_error(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+    """Bound on the error of cos and sin in float32 steps. [n_tokens, n_pairs]
+
+    An angle is the product of 2 × pair + 8 rounded factors at most (the step from pair to pair
+    is itself rounded), each off by 2^-24 of it; cos and sin add a rounding of their own.
+    """
+    roundings = 2 * np.arange(rope.n_pairs) + 8
+    return (np.abs(angles(rope, positions)) * roundings + 2) * 2.0**-24 * rope.magnitude
+
+
 def rotate(
     rope: Rope, x: NDArray[np.floating], positions: NDArray[np.int32]
 ) -> NDArray[np.float64]:

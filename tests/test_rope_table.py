@@ -1,4 +1,4 @@
-"""The RoPE table gives the exact rotation; what it does not cover is upstream's, bit for bit."""
+"""A RoPE table holds upstream's rows bit for bit, and they are right to the rounding of floats."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from rope_formula import (
     Rope,
     angles,
     axes,
+    float_error,
     llama3_factors,
     pair_channels,
     rates,
@@ -32,6 +33,9 @@ from orin_llm import _native
 
 N_CTX = 131072
 POSITIONS = np.array([0, 1, 2, 255, 256, 257, 4095, 32767, 65536, 100003, 131071], np.int32)
+# Where float steps have lost little: float_error stays below 1e-4 per unit of input.
+NEAR = np.array([0, 1, 2, 31, 32, 33, 60, 77], np.int32)
+NEAR_ERROR = 2e-4
 
 CASES = {
     "norm": Rope(NORM, freq_base=10000.0),
@@ -104,41 +108,40 @@ def exact_rows(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
 
 
 @each_case
-def test_table_is_exact_up_to_position_131071(rope, record_property):
+def test_table_rows_are_upstreams_bit_for_bit(rope):
     positions = spread(rope, POSITIONS)
-    exact = exact_rows(rope, positions)
-    error = np.abs(rows(with_table(), rope, positions) - exact).max()
-    stock_error = np.abs(rows(stock(), rope, positions) - exact).max()
-    record_property("table_error", float(error))
-    record_property("stock_error", float(stock_error))
-    print(f"largest error of cos and sin: table {error:.1e}, upstream {stock_error:.1e}")
-    # half a unit in the last place of a float below 2, and the oracle's own rounding
-    assert error <= 1e-7
-    assert error <= stock_error
+    assert np.array_equal(rows(with_table(), rope, positions), rows(stock(), rope, positions))
+
+
+@each_case
+def test_table_rows_are_right_to_the_rounding_of_their_steps(rope):
+    positions = spread(rope, POSITIONS)
+    error = np.abs(rows(with_table(), rope, positions) - exact_rows(rope, positions))
+    assert (error <= float_error(rope, positions)[..., None]).all()
 
 
 @each_case
 def test_table_rotates_every_head_and_copies_the_other_channels(rope):
     hooks = with_table()
-    x, positions = random_x(rope, len(POSITIONS)), spread(rope, POSITIONS)
+    x, positions = random_x(rope, len(NEAR)), spread(rope, NEAR)
     out = hooks.run_rope(x, positions, probe(rope))
-    assert np.abs(out - rotate(rope, x, positions)).max() <= 2e-6
+    assert np.abs(out - rotate(rope, x, positions)).max() <= NEAR_ERROR
     rotated = np.zeros(rope.head_dim, bool)
     rotated[np.concatenate(pair_channels(rope))] = True
     assert np.array_equal(out[..., ~rotated], x[..., ~rotated])
     assert hooks.rope_counters == {
-        "lookups": len(POSITIONS), "fallbacks": 0, "out_of_bounds": 0,
+        "lookups": len(NEAR), "fallbacks": 0, "out_of_bounds": 0,
     }  # fmt: skip
 
 
 @each_case
 def test_half_precision_is_within_one_step_of_exact(rope):
-    positions = spread(rope, POSITIONS)
-    x = random_x(rope, len(POSITIONS)).astype(np.float16)
+    positions = spread(rope, NEAR)
+    x = random_x(rope, len(NEAR)).astype(np.float16)
     out = with_table().run_rope(x, positions, probe(rope, f16=True))
     exact = rotate(rope, x, positions)
     step = np.spacing(np.maximum(np.abs(exact), 2.0**-14).astype(np.float16)).astype(np.float64)
-    assert (np.abs(out - exact) <= step).all()
+    assert (np.abs(out - exact) <= step + NEAR_ERROR).all()
 
 
 @each_case
@@ -149,7 +152,7 @@ def test_threads_change_nothing(rope, n_threads):
     hooks = with_table(1024)
     out = hooks.run_rope(x, positions, probe(rope, n_threads=n_threads))
     assert np.array_equal(out, with_table(1024).run_rope(x, positions, probe(rope)))
-    assert np.abs(out - rotate(rope, x, positions)).max() <= 2e-6
+    assert np.abs(out - rotate(rope, x, positions)).max() <= NEAR_ERROR
     assert hooks.rope_counters["fallbacks"] == hooks.rope_counters["out_of_bounds"] == 0
     assert hooks.rope_counters["lookups"] >= 23 * 2
 
@@ -292,7 +295,7 @@ def test_a_different_parameter_gets_a_table_of_its_own(case, change):
         positions = spread(rope, np.array([700, 3], np.int32))
         x = random_x(rope, 2)
         out = hooks.run_rope(x, positions, probe(rope))
-        assert np.abs(out - rotate(rope, x, positions)).max() <= 2e-6
+        assert np.abs(out - rotate(rope, x, positions)).max() <= NEAR_ERROR
     assert hooks.n_rope_tables == 2
     assert hooks.rope_counters["fallbacks"] == 0
 
@@ -302,7 +305,7 @@ def test_changed_contents_of_the_factors_get_a_table_of_their_own():
     for factor in (2.0, 3.0):
         rope = replace(CASES["norm"], freq_factors=(factor,) * 32)
         error = rows(hooks, rope, POSITIONS[:3]) - exact_rows(rope, POSITIONS[:3])
-        assert np.abs(error).max() <= 1e-7
+        assert np.abs(error).max() <= 1e-6
     assert hooks.n_rope_tables == 2
 
 
@@ -350,6 +353,6 @@ def test_graphs_on_many_threads_share_a_table_that_is_built_once():
         thread.join()
     assert len(results) == 8
     assert all(np.array_equal(result, results[0]) for result in results)
-    assert np.abs(results[0] - rotate(rope, x, positions)).max() <= 2e-6
+    assert np.array_equal(results[0], stock().run_rope(x, positions, probe(rope)))
     assert (hooks.n_rope_tables, hooks.rope_table_bytes) == (1, 4096 * 128 * 4)
     assert hooks.rope_counters == {"lookups": 8 * 4096, "fallbacks": 0, "out_of_bounds": 0}
