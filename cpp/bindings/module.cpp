@@ -6,6 +6,7 @@
 namespace py = pybind11;
 
 void bind_engine(py::module_ & m);
+void bind_gguf(py::module_ & m);
 void bind_rope(py::module_ & m);
 
 PYBIND11_MODULE(_native, m) {
@@ -13,6 +14,7 @@ PYBIND11_MODULE(_native, m) {
     m.def(
         "build_info", [] { return py::module_::import("json").attr("loads")(orin::build_info_json); },
         "What was built, from what and why, as a dict.");
+    bind_gguf(m);
     bind_engine(m);
     bind_rope(m);
 }

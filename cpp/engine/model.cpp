@@ -1,5 +1,7 @@
 #include "model.h"
 
+#include <algorithm>
+#include <exception>
 #include <limits>
 
 #include "runtime.h"
@@ -72,19 +74,22 @@ std::vector<int32_t> Model::tokenize(std::string_view text, bool add_special, bo
     if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()) / 2) {
         throw EngineError("the text has " + std::to_string(text.size()) + " bytes, more than can be tokenized at once");
     }
+    const auto into = [&](std::vector<int32_t> & tokens) {
+        return llama_tokenize(vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
+                              static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    };
     // A byte gives at most one token; the two more are what add_special puts before and after.
     std::vector<int32_t> tokens(text.size() + 2);
-    int32_t count = llama_tokenize(vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
-                                   static_cast<int32_t>(tokens.size()), add_special, parse_special);
-    if (count < 0) {
-        tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
-        count = llama_tokenize(vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
-                               static_cast<int32_t>(tokens.size()), add_special, parse_special);
+    try {
+        int32_t count = into(tokens);
+        if (count < 0) {  // it says how many there are
+            tokens.resize(static_cast<size_t>(-static_cast<int64_t>(count)));
+            count = into(tokens);
+        }
+        tokens.resize(static_cast<size_t>(std::max(count, 0)));
+    } catch (const std::exception & error) {
+        throw EngineError(std::string("this text cannot be tokenized (") + error.what() + "): is it valid UTF-8?");
     }
-    if (count < 0) {
-        throw EngineError("llama.cpp could not tokenize the text");
-    }
-    tokens.resize(static_cast<size_t>(count));
     return tokens;
 }
 
