@@ -1,6 +1,5 @@
 """Text from outside is decoded strictly, and what is refused is named."""
 
-# ruff: noqa: RUF001
 from __future__ import annotations
 
 import io

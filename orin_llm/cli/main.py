@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_command, get_group
 
+from orin_llm import __version__
 from orin_llm.cli.errors import ExitCodeGroup, discard_output
 
 
@@ -61,12 +62,7 @@ def _load(name: str) -> Any:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            print(f"orin-llm {version('orin-llm')}")
-        except PackageNotFoundError:
-            print("orin-llm (not installed: running from a source tree)")
+        print(f"orin-llm {__version__}")
         raise typer.Exit
 
 

@@ -30,33 +30,32 @@ class AnswerWriter:
 
     def __init__(self) -> None:
         self._on_terminal = sys.stdout.isatty()
-        self._written = 0
-        self._at_line_start = True
+        self._written = ""
         tolerate_narrow_encoding(sys.stdout)
 
-    def write(self, text: str) -> None:
+    def stream(self, completion: Completion) -> Result:
+        """Write all chunks. What there is when Ctrl-C ends it stays, in the result too."""
+        try:
+            for chunk in completion:
+                self._write(chunk.text)
+        except KeyboardInterrupt:
+            completion.close()
+            self._write(completion.result.text[len(self._written) :])  # held back for a stop string
+            if self._written:
+                self._end()
+            raise
+        self._end()
+        return completion.result
+
+    def _write(self, text: str) -> None:
         if text:
             sys.stdout.write(visible(text) if self._on_terminal else text)
             sys.stdout.flush()
-            self._written += len(text)
-            self._at_line_start = text.endswith("\n")
+            self._written += text
 
-    def stream(self, completion: Completion) -> Result:
-        """Write all chunks. On Ctrl-C what there is stays, as the result of the completion too."""
-        try:
-            for chunk in completion:
-                self.write(chunk.text)
-        finally:
-            completion.close()
-            self.write(completion.result.text[self._written :])  # was held back when it stopped
-            self.end()
-        return completion.result
-
-    def end(self) -> None:
-        if not self._at_line_start or not self._written:
-            sys.stdout.write("\n")
-            sys.stdout.flush()
-            self._at_line_start = True
+    def _end(self) -> None:
+        if not self._written.endswith("\n"):
+            self._write("\n")
 
 
 def statistics(result: Result) -> list[str]:
@@ -74,10 +73,8 @@ def statistics(result: Result) -> list[str]:
             f"{timings.decode_tokens_per_s:.1f} tokens/s",
             f"{timings.bandwidth_bytes_per_s / 1e9:.1f} GB/s",
         ]
-    if result.finish_reason != "stop":
-        figures.append(
-            {"length": "ended by its length", "cancelled": "stopped"}[result.finish_reason]
-        )
+    if result.finish_reason == "length":
+        figures.append("ended by its length")
     return figures
 
 

@@ -57,10 +57,16 @@ def run(
     path = resolve(engine.model)
     text = read_prompt(ctx, prompt, file, answer.encoding)
     with load_engine(path, config, quiet=answer.quiet) as loaded:
-        tokens = loaded.tokenize(text) if raw else chat_tokens(loaded, text, answer.system)
+        if raw:
+            tokens = loaded.tokenize(text)
+        else:
+            tokens, more_stops = chat_prompt(loaded, text, answer.system)
+            stops += more_stops
         completion = loaded.complete(Request(tokens, params, limit, stops))
-        finish = print_json if as_json else print_answer
-        finish(loaded, completion, quiet=answer.quiet)
+        if as_json:
+            print_json(completion, loaded.backend)
+        else:
+            print_answer(completion, quiet=answer.quiet)
 
 
 def read_prompt(ctx: Any, prompt: str | None, file: Path | None, encoding: str | None) -> str:
@@ -97,23 +103,33 @@ def _without_last_newline(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def chat_tokens(engine: Engine, text: str, system: str | None) -> list[int]:
-    """The prompt as a chat of one message (after the system prompt), in the model's template."""
-    raise NotImplementedError
+def chat_prompt(engine: Engine, text: str, system: str | None) -> tuple[list[int], tuple[str, ...]]:
+    """The tokens of a chat of one message in the model's template, and where its answer stops."""
+    from orin_llm.cli.template import chat_template
+    from orin_llm.text.encode import encode_chat
+
+    template = chat_template(engine)
+    messages = [{"role": "user", "content": text}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": system})
+    return encode_chat(engine, template, messages), template.stop
 
 
-def print_answer(engine: Engine, completion: Completion, *, quiet: bool) -> None:
+def print_answer(completion: Completion, *, quiet: bool) -> None:
     """Stream the answer; what Ctrl-C leaves of it stays, with its statistics."""
     from orin_llm.cli.render import AnswerWriter, print_statistics
 
     try:
         AnswerWriter().stream(completion)
-    finally:
+    except KeyboardInterrupt:
         if not quiet:
             print_statistics(completion.result)
+        raise
+    if not quiet:
+        print_statistics(completion.result)
 
 
-def print_json(engine: Engine, completion: Completion, *, quiet: bool) -> None:
+def print_json(completion: Completion, backend: dict[str, object]) -> None:
     """Print the result as one JSON object; after Ctrl-C that of what was there."""
     exit_code = 0
     try:
@@ -122,5 +138,5 @@ def print_json(engine: Engine, completion: Completion, *, quiet: bool) -> None:
     except KeyboardInterrupt:
         completion.close()
         exit_code = INTERRUPTED
-    print(json.dumps({**completion.result.to_dict(), "backend": engine.backend}))
+    print(json.dumps({**completion.result.to_dict(), "backend": backend}))
     raise typer.Exit(exit_code)

@@ -10,13 +10,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
 
-from orin_llm.cli.text_input import MAX_TEXT_BYTES, decode_text, read_text
-from orin_llm.errors import OrinError
+from orin_llm.cli.text_input import MAX_TEXT_BYTES, argument_text, decode_text, read_text
+from orin_llm.errors import OrinError, UsageError
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.history import History
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+    from prompt_toolkit.output import Output
 
 QUOTES = '"""'
 PROMPT = ">>> "
@@ -54,33 +55,56 @@ def unquoted(text: str) -> str:
     return text
 
 
-class PipedLines:
-    """Standard input that is no terminal: each line is a message."""
+def standard_input(encoding: str | None, words: Sequence[str]) -> Lines:
+    """The messages of standard input; `words` are completed with Tab where the terminal can."""
+    if sys.stdin is None:
+        raise UsageError("standard input is closed: chat reads its messages there")
+    if not sys.stdin.isatty():
+        return StreamLines(sys.stdin.buffer, encoding)
+    if os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
+        return StreamLines(sys.stdin.buffer, encoding, interactive=True)
+    return TerminalLines(words)
 
-    interactive = False
 
-    def __init__(self, stream: BinaryIO, encoding: str | None) -> None:
-        if encoding is not None:  # line ends are only known once it is decoded
-            stream = BytesIO(read_text(stream, "standard input", encoding).encode("utf-8"))
+class StreamLines:
+    """Lines of a stream, each a message: piped input, or a terminal that can do no more than that.
+
+    Args:
+        stream: bytes; undecodable ones are an OrinError, after which the next line can be read.
+        encoding: of the text, if not UTF-8.
+        interactive: someone types: ask with a prompt.
+    """
+
+    def __init__(
+        self, stream: BinaryIO, encoding: str | None, *, interactive: bool = False
+    ) -> None:
+        if encoding is not None and not interactive:
+            # Where lines end in, say, UTF-16 is only known when it is decoded.
+            text = read_text(stream, "standard input", encoding)
+            stream, encoding = BytesIO(text.encode("utf-8")), None
+        self.interactive = interactive
         self._stream = stream
+        self._encoding = encoding
         self._count = 0
 
     def read(self) -> str | None:
-        text = self._line()
+        text = self._line(PROMPT)
         while text is not None and not is_complete(text):
-            line = self._line()
+            line = self._line(CONTINUATION)
             if line is None:
                 break
             text += line
         return text and text.rstrip("\r\n")
 
-    def _line(self) -> str | None:
+    def _line(self, prompt: str) -> str | None:
+        if self.interactive:
+            print(prompt, end="", flush=True)
         data = self._stream.readline(MAX_TEXT_BYTES + 1)
         self._count += 1
         where = f"line {self._count} of standard input"
         if len(data) > MAX_TEXT_BYTES:
             raise OrinError(f"{where} is longer than {MAX_TEXT_BYTES >> 20} MiB")
-        return decode_text(data, where) if data else None
+        return decode_text(data, where, self._encoding) if data else None
 
 
 class TerminalLines:
@@ -94,7 +118,7 @@ class TerminalLines:
     def read(self) -> str | None:
         while True:
             try:
-                return self._session.prompt(PROMPT)
+                return argument_text(self._session.prompt(), "the message")
             except EOFError:
                 return None
             except KeyboardInterrupt:
@@ -106,12 +130,7 @@ class TerminalLines:
 def _prompt_session(words: Sequence[str]) -> PromptSession[str]:
     from prompt_toolkit import PromptSession
     from prompt_toolkit.completion import WordCompleter
-    from prompt_toolkit.output.vt100 import Vt100_Output
 
-    stream = sys.stdout if sys.stdout.isatty() else sys.stderr
-    output = Vt100_Output.from_pty(stream, term=os.environ.get("TERM"))
-    # No cursor position requests: their answers would mix with what is typed ahead.
-    output.enable_cpr = False
     return PromptSession(
         message=PROMPT,
         multiline=True,  # our Enter decides; see _keys
@@ -121,8 +140,18 @@ def _prompt_session(words: Sequence[str]) -> PromptSession[str]:
         complete_while_typing=False,
         key_bindings=_keys(),
         enable_suspend=True,
-        output=output,
+        output=_output(),
     )
+
+
+def _output() -> Output:
+    from prompt_toolkit.output.vt100 import Vt100_Output
+
+    stream = sys.stdout if sys.stdout.isatty() else sys.stderr
+    output = Vt100_Output.from_pty(stream, term=os.environ.get("TERM"))
+    # No cursor position requests: their answers would mix with what is typed ahead.
+    output.enable_cpr = False
+    return output
 
 
 def _keys() -> KeyBindings:
@@ -163,7 +192,8 @@ def _history(path: Path) -> History:
                 return []
 
         def store_string(self, string: str) -> None:
-            with suppress(OSError):  # a full disk is no reason to end the chat
+            # Neither a full disk nor bytes that are no text are a reason to end the chat.
+            with suppress(OSError, UnicodeError):
                 super().store_string(string)
 
     try:
