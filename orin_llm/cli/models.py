@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +15,6 @@ import typer
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 
 if TYPE_CHECKING:
-    from orin_llm.models.manifest import Manifest
-    from orin_llm.models.registry import RegistryEntry
     from orin_llm.models.store import Store
 
 STORE, INSPECT, MAKE = "The store", "Look at a model", "Make a model file"
@@ -28,6 +29,7 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no progress.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file.")]
 Model = Annotated[str, typer.Argument(help="Name in the store, what it was pulled by, or a path.")]
 
 
@@ -44,6 +46,7 @@ def pull_model(
     as_json: Json = False,
 ) -> None:
     """Fetch a model into the store; an interrupted pull goes on where it stopped."""
+    from orin_llm.cli.models_list import stored_json
     from orin_llm.cli.models_progress import reporter
     from orin_llm.models.pull import pull
 
@@ -58,11 +61,11 @@ def pull_model(
     manifest = pulled.manifest
     path = store.path(manifest.name)
     if as_json:
-        print(json.dumps({**_stored_json(manifest, path), "fresh": pulled.fresh}, indent=2))
+        print(json.dumps({**stored_json(manifest, path), "fresh": pulled.fresh}, indent=2))
         return
     if not pulled.fresh and not quiet:
         print(f"{manifest.name} is in the store already", file=sys.stderr)
-    print(path)
+    _print_path(path)
 
 
 @app.command("list", rich_help_panel=STORE)
@@ -73,94 +76,13 @@ def list_models(
     as_json: Json = False,
 ) -> None:
     """List the models in the store."""
-    from orin_llm.models.registry import registry
+    from orin_llm.cli.models_list import gather
 
-    store = _store()
-    stored: list[Manifest] = []
-    damaged: dict[str, str] = {}
-    for name in store.names():
-        try:
-            stored.append(store.manifest(name))
-        except ModelFileError as error:
-            damaged[name] = str(error)
-    names = set(store.names())
-    offered = [e for e in registry().values() if e.name not in names] if every else []
+    listing = gather(_store(), every=every)
     if as_json:
-        print(json.dumps(_list_json(store, stored, damaged, offered), indent=2))
-        return
-    _print_list(store, stored, damaged, offered)
-
-
-def _list_json(
-    store: Store,
-    stored: list[Manifest],
-    damaged: dict[str, str],
-    offered: list[RegistryEntry],
-) -> dict[str, Any]:
-    return {
-        "store": str(store.root),
-        "models": [
-            _stored_json(manifest, store.folder(manifest.name) / manifest.files[0].name)
-            for manifest in stored
-        ],
-        "damaged": [{"name": name, "problem": problem} for name, problem in damaged.items()],
-        "unfinished": [{"name": p.name, "size_bytes": p.bytes} for p in store.partials()],
-        "registry": [entry.to_json() for entry in offered],
-    }
-
-
-def _stored_json(manifest: Manifest, path: Path) -> dict[str, Any]:
-    return {
-        "name": manifest.name,
-        "path": str(path),
-        "size_bytes": manifest.bytes,
-        "quant": manifest.quant,
-        "context": manifest.context,
-        "licence": manifest.licence,
-        "source": manifest.source,
-        "sha256": [file.sha256 for file in manifest.files],
-        "pulled_at": manifest.pulled_at,
-    }
-
-
-def _print_list(
-    store: Store,
-    stored: list[Manifest],
-    damaged: dict[str, str],
-    offered: list[RegistryEntry],
-) -> None:
-    from orin_llm.cli.models_view import print_table
-    from orin_llm.models.disk import size_text
-
-    rows = [[m.name, size_text(m.bytes), m.quant, _tokens(m.context), m.source] for m in stored]
-    rows += [[name, "?", "?", "?", "damaged"] for name in damaged]
-    rows += [
-        [e.name, size_text(e.bytes), e.quant, _tokens(e.context), "not pulled"] for e in offered
-    ]
-    if rows:
-        print_table(["NAME", "SIZE", "QUANT", "CONTEXT", "FROM"], rows)
+        print(json.dumps(listing.to_json(), indent=2))
     else:
-        print("no models yet: `orin-llm models pull smollm2` fetches the default one, "
-              "`orin-llm models list --all` shows what there is", file=sys.stderr)  # fmt: skip
-    for partial in store.partials():
-        print(
-            f"unfinished: {partial.name}, {size_text(partial.bytes)} so far (pull it again to go "
-            "on, or rm it)",
-            file=sys.stderr,
-        )
-    loose = store.loose_files()
-    if loose:
-        print(
-            f"{len(loose)} .gguf files in {store.root} are not part of the store: run them by "
-            "their path, or add them with `orin-llm models pull PATH`",
-            file=sys.stderr,
-        )
-    for problem in damaged.values():
-        print(f"damaged: {problem}", file=sys.stderr)
-
-
-def _tokens(context: int) -> str:
-    return str(context) if context else "?"
+        listing.show()
 
 
 @app.command("path", rich_help_panel=STORE)
@@ -168,7 +90,7 @@ def print_path(model: Model) -> None:
     """Print the path of a model's file."""
     from orin_llm.models.store import resolve
 
-    print(resolve(model))
+    _print_path(resolve(model))
 
 
 @app.command("rm", rich_help_panel=STORE)
@@ -265,25 +187,47 @@ def synthesize_model(
     ],
     quant: Annotated[str, typer.Option("--quant", help="Such as Q4_K_M.")] = "Q4_K_M",
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the random weights.")] = 0,
+    force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write a model of a real one's shape with random weights, for speed work."""
     from orin_llm.models.synth import synthesize
 
-    synthesize(shape, quant, out, seed=seed)
-    print(out)
+    with _write_progress(out, quiet) as on_progress:
+        synthesize(shape, quant, out, seed=seed, force=force, on_progress=on_progress)
+    _print_path(out)
 
 
 @app.command("widen", rich_help_panel=MAKE)
 def widen_model(
     source: Model,
     out: Annotated[Path, typer.Argument(help="The file to write.")],
+    force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Pad a model with zeros so that K-quants fit its rows; its output stays the same."""
     from orin_llm.models.store import resolve
     from orin_llm.models.widen import widen
 
-    widen(resolve(source), out)
-    print(out)
+    path = resolve(source)
+    with _write_progress(out, quiet) as on_progress:
+        widen(path, out, force=force, on_progress=on_progress)
+    _print_path(out)
+
+
+@contextmanager
+def _write_progress(out: Path, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    from orin_llm.cli.models_progress import reporter
+    from orin_llm.models.reporter import Progress
+
+    with reporter(quiet) as report:
+        yield lambda done, total: report.progress(Progress(f"writing {out.name}", done, total))
+
+
+def _print_path(path: Path) -> None:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")  # a path need not be UTF-8
+    print(path)
 
 
 def _store() -> Store:

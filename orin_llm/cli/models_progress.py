@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from orin_llm.cli.render import visible
 from orin_llm.models.disk import size_text
 from orin_llm.models.reporter import Progress, Reporter
 
@@ -44,7 +45,7 @@ class StderrReporter(Reporter):
 
     def message(self, text: str) -> None:
         if self._messages:
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Take away what is drawn."""
@@ -110,7 +111,7 @@ class BarReporter(StderrReporter):
         if self._bar is None:
             super().message(text)
         else:
-            self._bar[0].console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bar[0].console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         if self._bar is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from orin_llm.cli.render import visible
+from orin_llm.cli.render import tolerate_narrow_encoding, visible
 from orin_llm.models.describe import count_text
 from orin_llm.models.disk import size_text
 from orin_llm.models.fit import KEPT_FREE, Fit
@@ -18,6 +18,7 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    tolerate_narrow_encoding(sys.stdout)
     on_terminal = sys.stdout.isatty()
     console = Console(width=None if on_terminal else 10_000, highlight=False)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
@@ -36,8 +37,9 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def print_facts(facts: Facts) -> None:
     """All that is known of a model, one fact a line."""
+    tolerate_narrow_encoding(sys.stdout)
     types = ", ".join(
-        f"{share.type} {100 * share.bytes / max(1, facts.size):.0f} % ({share.tensors} tensors)"
+        f"{share.type} {_percent(share.bytes, facts.size)} in {share.tensors} tensors"
         for share in facts.types
     )
     window = f"; some layers look back {facts.window} tokens only" if facts.window else ""
@@ -60,6 +62,10 @@ def print_facts(facts: Facts) -> None:
     print()
     for text in fit_lines(facts.fit):
         print(text)
+
+
+def _percent(part: int, whole: int) -> str:
+    return "<1 %" if 200 * part < whole else f"{100 * part / whole:.0f} %"
 
 
 def _template(facts: Facts) -> str:

@@ -114,18 +114,18 @@ def largest_window(header: Header) -> int:
 def activation_bytes(header: Header, ctx: int, chunk_size: int) -> int:
     """Estimate of the working memory of a step, apart from the logits.
 
-    chunk_size * 4 * (5 * embedding + 3 * feed-forward + key and value rows)
-    + chunk_size * ctx * 6 (the attention mask, in 32 and in 16 bits).
-    The feed-forward width of experts is that of those used.
+    chunk_size * (4 * (4 * embedding + 3 * feed-forward) + 2 * ctx): 32-bit rows where the
+    feed-forward part is widest, and the 16-bit attention mask. It is what llama.cpp reserves for
+    dense llama models with flash attention. The feed-forward width of experts is that of those
+    used.
     """
     hp = Hyperparameters(header)
     layers = max(1, hp.layers)
     dense = max(hp.per_layer("feed_forward_length", layers))
     expert = max(hp.per_layer("expert_feed_forward_length", layers))
     width = max(dense, expert * max(hp.per_layer("expert_used_count", layers)))
-    kv_row = max((layer.k_elements + layer.v_elements for layer in kv_layers(header)), default=0)
-    row = 5 * hp.integer("embedding_length") + 3 * width + kv_row
-    return 4 * chunk_size * row + 6 * chunk_size * ctx
+    row = 4 * hp.integer("embedding_length") + 3 * width
+    return chunk_size * (4 * row + 2 * ctx)
 
 
 def logits_bytes(header: Header) -> int:

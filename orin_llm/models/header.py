@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,6 +42,8 @@ class Header(Protocol):
 def read_header(path: Path) -> Header:
     """Check the file's header against every limit and return it; the tensors' data is not read.
 
+    Given the first part of a split model, it answers for all parts.
+
     Raises:
         ModelFileError: the file is damaged, of another kind, or not supported.
         DeviceUnavailable: the extension module is not built.
@@ -53,26 +55,16 @@ def read_header(path: Path) -> Header:
             f"the extension module orin_llm._native cannot be loaded ({error}): build it with "
             "`pip install .` or scripts/quickstart.sh; `orin-llm doctor` says more"
         ) from None
-    header: Header = check_gguf(str(path))
+    raw_path: Any = os.fsencode(path)  # a path need not be UTF-8
+    header: Header = check_gguf(raw_path)
     return header
 
 
-@dataclass(frozen=True)
-class WholeHeader:
-    """The headers of all parts of a model, as if it were one file."""
-
-    metadata: Mapping[str, Any]
-    tensors: Sequence[Tensor]
-
-
 def read_model_header(path: Path) -> Header:
-    """The header of a model in one file or, given any of its parts, in several.
+    """The header of the model that `path` is a file of; any part of a split one will do.
 
     Raises:
-        ModelFileError: a part is missing or damaged.
+        ModelFileError: a file is damaged, of another kind, or missing.
         DeviceUnavailable: the extension module is not built.
     """
-    parts = parts_of(path.name)
-    headers = [read_header(path.with_name(part)) for part in parts]
-    tensors = [tensor for header in headers for tensor in header.tensors]
-    return WholeHeader(headers[0].metadata, tensors)
+    return read_header(path.with_name(parts_of(path.name)[0]))

@@ -50,7 +50,7 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write `manifest.json` into `folder`."""
-        text = json.dumps({"schema": _SCHEMA, **asdict(self)}, indent=2, ensure_ascii=False)
+        text = json.dumps({"schema": _SCHEMA, **asdict(self)}, indent=2)
         (folder / MANIFEST).write_text(text + "\n", encoding="utf-8")
 
     @classmethod

@@ -55,16 +55,18 @@ def pull(
         OrinError: it cannot be fetched; what came is kept.
     """
     wanted = reference.parse(text)
-    if sha256 is not None and not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
-        raise UsageError(f"{sha256!r} is not a SHA-256: expected 64 hexadecimal digits")
+    if sha256 is not None:
+        sha256 = sha256.lower()
+        if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            raise UsageError(f"{sha256!r} is not a SHA-256: expected 64 hexadecimal digits")
     present = normalise(name) if name else store.find_by_source(str(wanted))
     if present and store.has(present):
-        return _already(store, present, str(wanted))
+        return _already(store, present, str(wanted), sha256)
     source = _look_up(wanted, store, sha256)
     name = normalise(name) if name else source.default_name
     with store.locked(name, lambda: reporter.message(f"waiting: {name} is being pulled already")):
         if store.has(name):
-            return _already(store, name, source.reference)
+            return _already(store, name, source.reference, sha256)
         return Pulled(_fetch(source, name, store, reporter, sha256), fresh=True)
 
 
@@ -94,12 +96,17 @@ def _look_up(wanted: reference.Reference, store: Store, sha256: str | None) -> S
     return LocalSource(wanted.path)
 
 
-def _already(store: Store, name: str, source: str) -> Pulled:
+def _already(store: Store, name: str, source: str, sha256: str | None) -> Pulled:
     manifest = store.manifest(name)
     if manifest.source != source:
         raise UsageError(
             f"the store has another model named {name} (from {manifest.source}): choose a name for "
             "this one with --name"
+        )
+    if sha256 is not None and sha256 not in (file.sha256 for file in manifest.files):
+        raise UsageError(
+            f"{name} is in the store with another SHA-256 ({manifest.files[0].sha256}): choose "
+            "another name with --name"
         )
     return Pulled(manifest, fresh=False)
 
@@ -137,9 +144,9 @@ def _fetch(
 def _pinned(file: WantedFile, sha256: str | None) -> WantedFile:
     if sha256 is None:
         return file
-    if file.sha256 is not None and file.sha256 != sha256.lower():
+    if file.sha256 is not None and file.sha256 != sha256:
         raise UsageError(f"{file.name}: its source gives the SHA-256 {file.sha256}, not {sha256}")
-    return replace(file, sha256=sha256.lower())
+    return replace(file, sha256=sha256)
 
 
 def _start_over_unless(origin: str, folder: Path) -> None:
@@ -177,10 +184,9 @@ def _fetch_file(source: Source, file: WantedFile, folder: Path, reporter: Report
 def _check(
     source: Source, name: str, folder: Path, files: tuple[StoredFile, ...], reporter: Reporter
 ) -> Manifest:
-    """Preflight every part, leave only what belongs to the model, and write down what it is."""
-    headers = [read_header(folder / file.name) for file in files]
-    first = headers[0]
-    licence = source.licence or str(first.metadata.get("general.license", ""))
+    """Preflight, leave only what belongs to the model, and write down what it is."""
+    header = read_header(folder / files[0].name)
+    licence = source.licence or str(header.metadata.get("general.license", ""))
     if not source.licence:
         reporter.message(f"licence of {name}: {licence or 'the file states none'}")
     kept = {file.name for file in files}
@@ -192,7 +198,7 @@ def _check(
         source=source.reference,
         files=files,
         licence=licence,
-        quant=describe.quant(first, files[0].name),
-        context=describe.context(first),
+        quant=describe.quant(header, files[0].name),
+        context=describe.context(header),
         pulled_at=datetime.now(timezone.utc).isoformat(timespec="seconds"),
     )

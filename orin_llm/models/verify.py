@@ -10,7 +10,7 @@ from orin_llm.models.store import Store
 
 
 def verify(store: Store, name: str, reporter: Reporter) -> None:
-    """Compare each file of model `name` with its record, and check its header.
+    """Compare each file of model `name` with its record, and check the header.
 
     Raises:
         ModelFileError: there is no such model, or something is wrong with it.
@@ -33,4 +33,4 @@ def verify(store: Store, name: str, reporter: Reporter) -> None:
                 f"{file.name} has changed since it was pulled (its SHA-256 differs): {remedy}",
                 path=str(path),
             )
-        read_header(path)
+    read_header(folder / manifest.files[0].name)

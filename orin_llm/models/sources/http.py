@@ -89,17 +89,18 @@ class _Download:
         self.part = target.with_name(target.name + ".part")
         self.state_file = target.with_name(target.name + ".part.json")
         self.opener = urllib.request.build_opener(SafeRedirects())
-        self.received = 0  # bytes that came since the download was started, in this process
+        self.reached = 0  # position behind the last byte that came
 
     def run(self) -> None:
-        failures = 0
+        failures, furthest = 0, 0
         while True:
-            before = self.received
             try:
                 self._attempt()
                 break
             except _Transient as problem:
-                failures = 1 if self.received > before else failures + 1
+                # A server that cannot resume and always breaks off makes no progress either.
+                failures = 1 if self.reached > furthest else failures + 1
+                furthest = max(furthest, self.reached)
                 if failures >= self.policy.attempts:
                     raise OrinError(self._gave_up(str(problem))) from None
                 pause = problem.pause_s or self.policy.pause_s * 2 ** (failures - 1)
@@ -183,7 +184,7 @@ class _Download:
                     f"{self._where}: the server sends more than the {total} bytes it said"
                 )
             file.write(chunk)
-            self.received += len(chunk)
+            self.reached = done
             self.reporter.progress(Progress(step, done, total))
         if total is not None and done < total:
             raise _Transient(f"the connection ended after {size_text(done)} of {size_text(total)}")
@@ -216,7 +217,7 @@ class _Download:
                 f"{self._where}: the server's certificate is not trusted "
                 f"({reason.verify_message}). Is the date of this machine right?"
             )
-        if self.received or isinstance(reason, TimeoutError | ConnectionResetError):
+        if self.reached or isinstance(reason, TimeoutError | ConnectionResetError):
             raise _Transient(f"no connection ({_text(reason)})")
         if isinstance(reason, socket.gaierror):
             raise OrinError(f"{self._where}: the host is not known. Is this machine on a network?")

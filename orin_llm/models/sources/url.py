@@ -32,13 +32,13 @@ class UrlSource:
         else:
             self.files = (WantedFile(f"{self.default_name}.gguf", sha256=sha256),)
 
-    @property
-    def is_open_to_tampering(self) -> bool:
-        """Is it fetched from another machine without protection on the way?"""
-        return self._url.scheme == "http" and not is_loopback(self._url.hostname)
-
     def fetch(self, file: WantedFile, target: Path, reporter: Reporter) -> None:
         """Download `file`, continuing what is there."""
+        if self._url.scheme == "http" and not is_loopback(self._url.hostname) and not file.sha256:
+            reporter.message(
+                f"warning: {self._url.hostname} is asked without protection (http:), so anyone on "
+                "the way could change the file; --sha256 would tell"
+            )
         path = self._url.path
         if len(self.files) > 1:
             path = f"{path.rpartition('/')[0]}/{file.name}"

@@ -1,0 +1,71 @@
+"""For tests of the model store: the command in a process of its own, and tiny models."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gguf_bytes import string, tiny_llama_bytes, u32
+
+TINY = tiny_llama_bytes(metadata={"general.license": string("mit")})
+UNUSUAL_VARIABLES = ("HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_CACHE")
+
+
+def environment(store: Path, **variables: str) -> dict[str, str]:
+    """The environment of a command that uses the store in this folder, and nothing of the user's."""
+    kept = {k: v for k, v in os.environ.items() if k not in UNUSUAL_VARIABLES}
+    return {
+        **kept,
+        "ORIN_LLM_MODELS": str(store),
+        "HF_HOME": str(store.parent / "hf"),
+        "HF_HUB_DISABLE_TELEMETRY": "1",
+        "COLUMNS": "80",
+        **variables,
+    }
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "orin_llm.cli", *arguments]
+
+
+def orin_llm(
+    *arguments: str, store: Path, stdin: str | None = None, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `orin-llm ARGUMENTS` to its end."""
+    return subprocess.run(
+        command(*arguments),
+        env=environment(store, **variables),
+        input=stdin if stdin is not None else "",
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def split_model() -> list[bytes]:
+    """A tiny model in two files: the tables of their tensors do not overlap."""
+    from gguf_bytes import Shape, model_metadata, model_tensors, spm_vocab, write_gguf
+    from gguf_bytes import Typed
+
+    shape = Shape()
+    tensors = model_tensors(shape)
+    half = len(tensors) // 2
+
+    def part(number: int, metadata: dict[str, Typed]) -> dict[str, Typed]:
+        u16 = Typed("u16", number)
+        count = {"split.count": Typed("u16", 2), "split.tensors.count": Typed("i32", len(tensors))}
+        return {**metadata, "split.no": u16, **count}
+
+    first = part(0, {**model_metadata(shape), **spm_vocab(shape.n_vocab)})
+    second = part(1, {})
+    return [
+        write_gguf(first, tensors[:half]).data,
+        write_gguf(second, tensors[half:]).data,
+    ]
+
+
+def model_with_context(tokens: int) -> bytes:
+    """Another tiny model, told apart from TINY by its context."""
+    return tiny_llama_bytes(metadata={"llama.context_length": u32(tokens)})
