@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.."
 
 extras=${1:-}
 python=.venv/bin/python
-pip=("$python" -m pip --disable-pip-version-check install --quiet)
+pip=("$python" -m pip --disable-pip-version-check -qq install)
 
 if ! "$python" -m pip --version >/dev/null 2>&1; then
     base=${PYTHON:-python3}
@@ -25,17 +25,17 @@ fi
 # What is installed is recorded by extras, under the hash of what decides it.
 wanted=$(cat pyproject.toml setup.py | sha256sum | cut -d' ' -f1)
 record=.venv/installed-${extras:-base}
-if [[ "$(cat "$record" 2>/dev/null)" != "$wanted" ]]; then
-    echo "installing the Python packages" >&2
-    mapfile -t build_needs < <("$python" - <<'PY'
-import re, pathlib
-text = pathlib.Path("pyproject.toml").read_text()
-block = re.search(r"^requires = \[(.*?)^\]", text, re.DOTALL | re.MULTILINE).group(1)
-print(*re.findall(r'"([^"]+)"', block), sep="\n")
-PY
-)
+needs_install=true
+[[ "$(cat "$record" 2>/dev/null)" == "$wanted" ]] && needs_install=false
+
+if $needs_install; then
+    echo "installing the build tools" >&2
+    mapfile -t build_needs < <(sed -n '/^requires = \[/,/^\]/s/^ *"\(.*\)",.*/\1/p' pyproject.toml)
     "${pip[@]}" "${build_needs[@]}"
+fi
+PYTHONPATH=scripts "$python" -m native.module
+if $needs_install; then
+    echo "installing the Python packages" >&2
     "${pip[@]}" --no-build-isolation --editable ".${extras:+[$extras]}"
     echo "$wanted" | tee .venv/installed-base >"$record"
 fi
-PYTHONPATH=scripts exec "$python" -m native.module

@@ -40,24 +40,27 @@ def build_module(target: Path) -> None:
     """Build the module and put it at `target`; BuildError or UpstreamError when it cannot be."""
     tools = find_toolchain()
     cuda = plan_cuda()
-    llama = ensure_llama(
-        LlamaBuild(
-            pin=PIN,
-            manifest=ROOT / "cpp" / "patches" / "manifest.toml",
-            hook_include=ROOT / "cpp" / "hooks" / "include",
-            toolchain=tools,
-            cuda=cuda,
-        )
-    )
+    llama = ensure_llama(llama_build(tools, cuda))
     # One tree per Python, shared by every way to install, so that each builds only what changed.
     tree = ROOT / "build" / f"native-{sysconfig.get_config_var('SOABI')}"
-    with file_lock(tree.with_suffix(".lock"), "build of orin_llm/_native") as lock:
+    with file_lock(tree.with_name(f"{tree.name}.lock"), "build of orin_llm/_native") as lock:
         tree.mkdir(parents=True, exist_ok=True)
         facts = build_facts(tools, cuda)
         _write_if_changed(tree / "generated" / "build_info.h", build_info_header(facts))
         _compile(tree, llama, tools, cuda, lock)
         _install(tree / f"_native{EXTENSION_SUFFIX}", target)
     print(describe(facts), file=sys.stderr)
+
+
+def llama_build(tools: Toolchain, cuda: CudaPlan) -> LlamaBuild:
+    """llama.cpp as this checkout pins and patches it."""
+    return LlamaBuild(
+        pin=PIN,
+        manifest=ROOT / "cpp" / "patches" / "manifest.toml",
+        hook_include=ROOT / "cpp" / "hooks" / "include",
+        toolchain=tools,
+        cuda=cuda,
+    )
 
 
 def build_facts(tools: Toolchain, cuda: CudaPlan) -> dict[str, object]:
@@ -138,9 +141,9 @@ def _pybind11_headers() -> Path:
     import pybind11
 
     kept = cache_dir() / "pybind11" / pybind11.__version__
-    with file_lock(kept.with_suffix(".lock"), "copy of the pybind11 headers"):
+    with file_lock(kept.with_name(f"{kept.name}.lock"), "copy of the pybind11 headers"):
         if not kept.exists():
-            copying = kept.with_suffix(".partial")
+            copying = kept.with_name(f"{kept.name}.partial")
             shutil.rmtree(copying, ignore_errors=True)
             shutil.copytree(pybind11.get_include(), copying)
             os.rename(copying, kept)

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# From a clean checkout to an answer: builds everything, fetches the default model, then
+#
+#   scripts/quickstart.sh                       opens a chat
+#   scripts/quickstart.sh "Why is the sky blue?"    answers and exits
+#   echo "Why is the sky blue?" | scripts/quickstart.sh    the same, the prompt from stdin
+#
+# Only the answer goes to stdout. It can be run again: what is there already is kept.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/system_packages.sh
+source scripts/system_packages.sh
+
+mapfile -t missing < <(missing_packages)
+install_packages "${missing[@]}"
+scripts/build.sh </dev/null >&2
+.venv/bin/orin-llm models pull smollm2 </dev/null >&2
+
+if [[ $# -gt 0 ]]; then
+    exec .venv/bin/orin-llm run --prompt="$*"
+elif [[ -t 0 ]]; then
+    exec .venv/bin/orin-llm chat
+else
+    exec .venv/bin/orin-llm run
+fi

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Sets up everything that the tests need, then checks the style and runs every test.
+#
+#   scripts/test.sh [PYTEST_ARGUMENT...]
+#
+# A failed check does not stop the others; the exit status is that of all together.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/system_packages.sh
+source scripts/system_packages.sh
+
+mapfile -t missing < <(
+    missing_packages
+    command -v shellcheck >/dev/null || echo shellcheck
+)
+install_packages "${missing[@]}"
+scripts/build.sh test,lint
+PYTHONPATH=scripts .venv/bin/python -m native.stock
+export PATH="$PWD/.venv/bin:$PATH"
+
+failed=()
+check() {
+    local name=$1
+    shift
+    echo "== $name"
+    "$@" || failed+=("$name")
+}
+
+mapfile -t cpp < <(find cpp cuda \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
+check "ruff check" ruff check --quiet
+check "ruff format" ruff format --check --quiet
+check "mypy" mypy
+check "clang-format" clang-format --dry-run -Werror "${cpp[@]}"
+check "shellcheck" shellcheck scripts/*.sh .ci/run
+check "pytest" python -m pytest "$@"
+
+if [[ ${#failed[@]} -gt 0 ]]; then
+    echo "failed: ${failed[*]}" >&2
+    exit 1
+fi
