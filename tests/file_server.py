@@ -1,4 +1,4 @@
-"""A real HTTP server on loopback for downloads: ranges, and every way of going wrong that we know."""
+"""A real HTTP server on loopback for downloads: ranges, and the ways in which they go wrong."""
 
 from __future__ import annotations
 

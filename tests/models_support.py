@@ -7,14 +7,24 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gguf_bytes import string, tiny_llama_bytes, u32
+from gguf_bytes import (
+    Shape,
+    Typed,
+    model_metadata,
+    model_tensors,
+    spm_vocab,
+    string,
+    tiny_llama_bytes,
+    u32,
+    write_gguf,
+)
 
 TINY = tiny_llama_bytes(metadata={"general.license": string("mit")})
 UNUSUAL_VARIABLES = ("HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_CACHE")
 
 
 def environment(store: Path, **variables: str) -> dict[str, str]:
-    """The environment of a command that uses the store in this folder, and nothing of the user's."""
+    """The environment of a command that uses this store, and no settings of the user's."""
     kept = {k: v for k, v in os.environ.items() if k not in UNUSUAL_VARIABLES}
     return {
         **kept,
@@ -46,9 +56,6 @@ def orin_llm(
 
 def split_model() -> list[bytes]:
     """A tiny model in two files: the tables of their tensors do not overlap."""
-    from gguf_bytes import Shape, model_metadata, model_tensors, spm_vocab, write_gguf
-    from gguf_bytes import Typed
-
     shape = Shape()
     tensors = model_tensors(shape)
     half = len(tensors) // 2

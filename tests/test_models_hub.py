@@ -210,3 +210,15 @@ def test_offline_without_a_cached_copy_says_why_nothing_comes(hub: Server, store
     done = pull(hub, store, HF_HUB_OFFLINE="1")
     assert done.returncode == 1 and "HF_HUB_OFFLINE is set" in done.stderr
     assert hub.requests == []
+
+
+def test_a_registered_file_that_was_replaced_on_the_hub_is_not_taken_for_it(
+    hub: Server, store: Store
+) -> None:
+    repo, file = "bartowski/Llama-3.2-1B-Instruct-GGUF", "Llama-3.2-1B-Instruct-Q4_K_M.gguf"
+    lfs = {"sha256": "0" * 64, "size": 10, "pointerSize": 130}
+    answer = {"id": repo, "sha": COMMIT, "siblings": [{"rfilename": file, "size": 10, "lfs": lfs}]}
+    hub.add(f"/api/models/{repo}", Served(json.dumps(answer).encode()))
+    done = pull(hub, store, "llama-3.2-1b")
+    assert done.returncode == 1
+    assert f"orin-llm models pull hf:{repo}/{file}" in done.stderr

