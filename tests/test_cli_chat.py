@@ -173,7 +173,7 @@ def test_save_replaces_a_conversation_but_nothing_else(chat: Chatter) -> None:
 
 def test_a_file_is_read_with_a_question_or_before_the_next_message(chat: Chatter) -> None:
     (chat.folder / "facts.txt").write_text("The sky is green. " * 5)
-    code, out, err = chat(
+    code, _, err = chat(
         "/read facts.txt What colour is the sky?", "/clear", "/read facts.txt", "Why?"
     )
     assert code == 0

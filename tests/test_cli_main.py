@@ -103,3 +103,14 @@ def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
     script = f"{sys.executable} -m orin_llm.cli run --help 2>{tmp_path}/err | head -1"
     subprocess.run(["bash", "-c", script], check=True, capture_output=True)
     assert (tmp_path / "err").read_text() == ""
+
+
+@pytest.mark.parametrize("redirection", [">/dev/full", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_output_that_cannot_be_written_makes_no_traceback(redirection: str, tmp_path: Path) -> None:
+    log = "" if "2>" in redirection else f"2>{tmp_path}/err"
+    script = f"{sys.executable} -m orin_llm.cli run --help {redirection} {log}"
+    code = subprocess.run(["bash", "-c", script], stdout=subprocess.DEVNULL).returncode
+    assert code == (1 if "full" in redirection else 0)
+    if log:
+        written = (tmp_path / "err").read_text()
+        assert written == ("error: No space left on device\n" if "full" in redirection else "")

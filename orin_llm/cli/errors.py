@@ -49,3 +49,17 @@ def discard_output() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
+
+
+def reserve_standard_streams() -> None:
+    """Give a closed standard stream the null device: no file opened later may get its number.
+
+    `sys.stdin` stays None if it was closed, so that what reads it can say so.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is this one
+            if name != "stdin":
+                setattr(sys, name, os.fdopen(number, "w", closefd=False))

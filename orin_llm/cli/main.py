@@ -11,7 +11,14 @@ import typer
 from typer.main import get_command, get_group
 
 from orin_llm import __version__
-from orin_llm.cli.errors import ExitCodeGroup, discard_output
+from orin_llm.cli.errors import (
+    INTERRUPTED,
+    ExitCodeGroup,
+    discard_output,
+    exit_code_of,
+    print_error,
+    reserve_standard_streams,
+)
 
 
 @dataclass(frozen=True)
@@ -99,12 +106,16 @@ for _name, _place in SUBCOMMANDS.items():
 
 def main() -> None:
     """Entry point of the installed script: runs, and leaves with the command's exit code."""
+    reserve_standard_streams()
     try:
         app(prog_name="orin-llm")
     except KeyboardInterrupt:  # before or after the part that ExitCodeGroup guards
-        sys.exit(130)
+        sys.exit(INTERRUPTED)
+    except OSError as error:  # help that cannot be written
+        print_error(error)
+        sys.exit(exit_code_of(error))
     finally:
         try:
             sys.stdout.flush()
-        except BrokenPipeError:
+        except OSError:
             discard_output()

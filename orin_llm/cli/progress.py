@@ -73,9 +73,9 @@ class LoadBar:
 
 
 def load_figures(progress: LoadProgress) -> str:
-    """Done of total, rate and time left, as shown beside the bar: `1.2/4.6 GiB 820 MB/s 4 s`."""
+    """What stands beside the bar: `1.2/4.6 GiB 820 MB/s 4 s left`."""
     done, total = progress.bytes_done / 2**30, progress.bytes_total / 2**30
     figures = f"{done:.1f}/{total:.1f} GiB {progress.bytes_per_s / 1e6:.0f} MB/s"
     if progress.bytes_done:
-        figures += f" {progress.eta_s:.0f} s"
+        figures += f" {progress.eta_s:.0f} s left"
     return figures

@@ -134,7 +134,7 @@ def _prompt_session(words: Sequence[str]) -> PromptSession[str]:
     return PromptSession(
         message=PROMPT,
         multiline=True,  # our Enter decides; see _keys
-        prompt_continuation=CONTINUATION,
+        prompt_continuation=lambda _width, _line, wraps: "" if wraps else CONTINUATION,
         history=_history(state_folder() / "chat_history"),
         completer=WordCompleter(list(words), sentence=True),
         complete_while_typing=False,

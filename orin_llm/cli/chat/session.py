@@ -95,9 +95,11 @@ class Chat:
         try:
             completion = self._engine.complete(self._request(sampling))
             AnswerWriter().stream(completion)
-        except BaseException:
+        except BaseException as error:
             if completion is None or not completion.result.token_ids:
                 take_back()
+                if isinstance(error, KeyboardInterrupt):
+                    self.screen.notice("nothing was answered: the message is taken back")
             else:
                 self._keep(completion.result)
             raise
