@@ -240,6 +240,15 @@ def test_silence_ends_as_a_time_out(server: Server, target: Path) -> None:
         download(HttpFile(url), target, Recorder(), HttpPolicy(0.1, 2, 0.01))
 
 
+def test_this_machine_is_not_asked_through_a_proxy(
+    server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://nowhere.invalid:3128")
+    monkeypatch.delenv("no_proxy", raising=False)
+    get(server.add("/m.gguf", Served(FILE)), target)
+    assert target.read_bytes() == FILE
+
+
 def test_a_slow_server_is_waited_for(server: Server, target: Path) -> None:
     get(server.add("/m.gguf", Served(FILE, pause_s=0.02)), target)
     assert target.read_bytes() == FILE

@@ -52,12 +52,7 @@ def pull_model(
 
     store = _store()
     with reporter(quiet) as report:
-        try:
-            pulled = pull(model, store=store, reporter=report, name=name, sha256=sha256)
-        except KeyboardInterrupt:
-            report.close()
-            report.message("\ninterrupted: pull again to go on from here")
-            raise
+        pulled = pull(model, store=store, reporter=report, name=name, sha256=sha256)
     manifest = pulled.manifest
     path = store.path(manifest.name)
     if as_json:

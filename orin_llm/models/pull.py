@@ -136,6 +136,13 @@ def _fetch(
         raise ModelFileError(
             message, path=source.reference, field=error.field, offset=error.offset
         ) from None
+    except KeyboardInterrupt:
+        kept = _came(folder)
+        went_on = (
+            f"{disk.size_text(kept)} are kept, pull again to go on" if kept else "nothing came"
+        )
+        reporter.message(f"interrupted: {went_on}")
+        raise
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise

@@ -14,11 +14,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from orin_llm.errors import ModelFileError, OrinError
 from orin_llm.models.disk import require_space, size_text
 from orin_llm.models.reporter import Progress, Reporter
-from orin_llm.models.sources.redirects import SafeRedirects
+from orin_llm.models.sources.redirects import SafeRedirects, is_loopback
 
 READ_BYTES = 1 << 20
 RETRY_AFTER_LIMIT_S = 60.0
@@ -88,7 +89,10 @@ class _Download:
         self.wanted, self.target, self.reporter, self.policy = wanted, target, reporter, policy
         self.part = target.with_name(target.name + ".part")
         self.state_file = target.with_name(target.name + ".part.json")
-        self.opener = urllib.request.build_opener(SafeRedirects())
+        handlers: list[urllib.request.BaseHandler] = [SafeRedirects()]
+        if is_loopback(urlsplit(wanted.url).hostname):
+            handlers.append(urllib.request.ProxyHandler({}))  # no proxy reaches this machine
+        self.opener = urllib.request.build_opener(*handlers)
         self.reached = 0  # position behind the last byte that came
 
     def run(self) -> None:
