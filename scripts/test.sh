@@ -26,12 +26,13 @@ check() {
     "$@" || failed+=("$name")
 }
 
-mapfile -t cpp < <(find cpp cuda \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
+mapfile -t cpp < <(find cpp cuda tests \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
 check "ruff check" ruff check --quiet
 check "ruff format" ruff format --check --quiet
 check "mypy" mypy
 check "clang-format" clang-format --dry-run -Werror "${cpp[@]}"
 check "shellcheck" shellcheck scripts/*.sh .ci/run
+check "preflight corpus under sanitizers" scripts/fuzz.sh corpus
 check "pytest" python -m pytest "$@"
 
 if [[ ${#failed[@]} -gt 0 ]]; then

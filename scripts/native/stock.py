@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
-import tempfile
 from importlib import metadata
 from pathlib import Path
 
@@ -36,11 +36,10 @@ def ensure_wheel(build: LlamaBuild, cache: Path) -> Path:
     folder = cache / "stock" / f"{build.pin.version}-{key}"
     with file_lock(folder.with_name(f"{folder.name}.lock"), "build of stock llama-cpp-python"):
         if not folder.exists():
-            archive = fetch_sdist(build.pin, cache)
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix="building-") as scratch:
-                built = Path(scratch) / "wheel"
-                _build_wheel(build, archive, built, cache)
-                os.rename(built, folder)
+            partial = folder.with_name(f"{folder.name}.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            _build_wheel(build, fetch_sdist(build.pin, cache), partial, cache)
+            os.rename(partial, folder)
     return next(folder.glob("*.whl"))
 
 
