@@ -23,13 +23,14 @@ constexpr Count heads{"attention.head_count", "heads", 0, limits::max_heads, "ma
 constexpr Count heads_kv{"attention.head_count_kv", "heads", 0, limits::max_heads, "max_heads"};
 constexpr Count key_channels{"attention.key_length", "channels", 1, limits::max_head_size, "max_head_size"};
 constexpr Count value_channels{"attention.value_length", "channels", 1, limits::max_head_size, "max_head_size"};
-constexpr Count rope_channels{"rope.dimension_count", "channels", 0, limits::max_head_size, "max_head_size"};
+constexpr Count rope_channels{"rope.dimension_count", "channels", 1, limits::max_head_size, "max_head_size"};
 
 // Optional counts that only have to be within bounds.
 constexpr Count other_counts[] = {
     {"vocab_size", "tokens", 0, limits::max_vocab, "max_vocab"},
     {"attention.key_length_swa", "channels", 1, limits::max_head_size, "max_head_size"},
     {"attention.value_length_swa", "channels", 1, limits::max_head_size, "max_head_size"},
+    {"rope.dimension_count_swa", "channels", 1, limits::max_head_size, "max_head_size"},
     {"rope.scaling.original_context_length", "tokens", 0, limits::max_context_length, "max_context_length"},
     {"attention.sliding_window", "tokens", 0, limits::max_window, "max_window"},
     {"expert_gating_func", "", 0, limits::max_expert_gating, "max_expert_gating"},
@@ -39,7 +40,8 @@ constexpr Count other_counts[] = {
 constexpr const char * epsilons[] = {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon",
                                      "attention.group_norm_epsilon"};
 constexpr const char * frequencies[] = {"rope.freq_base", "rope.freq_base_swa"};
-constexpr const char * factors[] = {"rope.scaling.factor", "rope.scale_linear", "rope.scaling.attn_factor"};
+constexpr const char * factors[] = {"rope.scaling.factor",    "rope.scale_linear",       "rope.scaling.attn_factor",
+                                    "attn_logit_softcapping", "final_logit_softcapping", "router_logit_softcapping"};
 
 std::string check_architecture(const Header & header) {
     const std::string key = "general.architecture";
@@ -186,10 +188,11 @@ void check_attention(const Header & header, HParams & hp) {
     hp.head_k = read_count(header, hp, key_channels, head);
     hp.head_v = read_count(header, hp, value_channels, head);
     hp.n_rot = read_count(header, hp, rope_channels, hp.head_k);
-    if (hp.n_rot % 2 != 0) {
-        const Value * value = header.find(hp.key(rope_channels.suffix));
-        fail({Part::key, hp.key(rope_channels.suffix), value ? std::optional(value->offset()) : std::nullopt},
-             text(hp.n_rot, " channels, expected an even number"));
+    for (const char * suffix : {rope_channels.suffix, "rope.dimension_count_swa"}) {
+        const Value * value = header.find(hp.key(suffix));
+        if (value && value->as_unsigned() % 2 != 0) {
+            fail_key(hp.key(suffix), *value, text(value->as_unsigned(), " channels, expected an even number"));
+        }
     }
 }
 
