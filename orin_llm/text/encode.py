@@ -145,10 +145,17 @@ class ChatEncoder:
         return self._tokenize(probe, parse_special=True) == [token]
 
     def _tokenize(self, text: str, *, parse_special: bool) -> list[int]:
-        try:
-            return self.tokenizer.tokenize(text, add_special=False, parse_special=parse_special)
-        except UnicodeEncodeError as error:
-            raise UsageError(
-                f"character {error.start} of the text is half of a surrogate pair: "
-                "it has no UTF-8 form, leave it out"
-            ) from error
+        return tokenize_text(self.tokenizer, text, add_special=False, parse_special=parse_special)
+
+
+def tokenize_text(
+    tokenizer: Tokenizer, text: str, *, add_special: bool, parse_special: bool
+) -> list[int]:
+    """Token ids of a text. Raises UsageError for one that has no UTF-8 form."""
+    try:
+        return tokenizer.tokenize(text, add_special=add_special, parse_special=parse_special)
+    except UnicodeEncodeError as error:
+        raise UsageError(
+            f"character {error.start} of the text is half of a surrogate pair: "
+            "it has no UTF-8 form, leave it out"
+        ) from error

@@ -20,7 +20,9 @@ class Utf8Stream:
         return self._decoder.decode(data)
 
     def flush(self) -> str:
-        """End the stream: an unfinished character becomes U+FFFD. The next push starts anew."""
-        text = self._decoder.decode(b"", final=True)
+        """End the stream and return the text still due: none, as half a character is no text.
+
+        An answer that ends at its token limit may end inside a character; that must not show.
+        """
         self._decoder.reset()
-        return text
+        return ""

@@ -1,0 +1,53 @@
+"""Files of Hugging Face repositories, for Llama.from_pretrained."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from os import PathLike
+from pathlib import Path
+
+from huggingface_hub import HfApi, hf_hub_download
+from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+from orin_llm.errors import OrinError, UsageError
+
+
+def fetch(
+    repo_id: str,
+    filename: str,
+    *,
+    local_dir: str | PathLike[str] | None = None,
+    cache_dir: str | PathLike[str] | None = None,
+) -> str:
+    """Download a file that is not here yet; return its path.
+
+    Args:
+        filename: its name in the repository, or a pattern that exactly one name fits.
+
+    Raises:
+        UsageError: the repository's name is malformed, or not exactly one file fits.
+        OrinError: it cannot be fetched.
+    """
+    try:
+        if any(character in filename for character in "*?["):
+            filename = _only_match(repo_id, filename)
+        return hf_hub_download(
+            repo_id,
+            filename,
+            local_dir=None if local_dir is None else Path(local_dir),
+            cache_dir=None if cache_dir is None else Path(cache_dir),
+        )
+    except HFValidationError as error:
+        raise UsageError(f"{repo_id!r} is no repository name: expected owner/name") from error
+    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+        raise OrinError(f"{filename} of {repo_id} cannot be fetched: {error}") from error
+
+
+def _only_match(repo_id: str, pattern: str) -> str:
+    names = HfApi().list_repo_files(repo_id)
+    matches = [name for name in names if fnmatch(name, pattern)]
+    if len(matches) == 1:
+        return matches[0]
+    files = ", ".join(matches or [name for name in names if name.endswith(".gguf")]) or "no .gguf"
+    count = f"{len(matches)} files" if matches else "no file"
+    raise UsageError(f"{count} of {repo_id} fit {pattern!r}, expected one; there are: {files}")
