@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
 from orin_llm.cli.text_input import MAX_TEXT_BYTES, argument_text, decode_text, read_text
 from orin_llm.errors import OrinError, UsageError
@@ -97,9 +97,14 @@ class StreamLines:
         return text and text.rstrip("\r\n")
 
     def _line(self, prompt: str) -> str | None:
+        data = b""
         if self.interactive:
-            print(prompt, end="", flush=True)
-        data = self._stream.readline(MAX_TEXT_BYTES + 1)
+            print(prompt, end="", flush=True, file=_terminal())
+        try:
+            data = self._stream.readline(MAX_TEXT_BYTES + 1)
+        finally:
+            if self.interactive and not data:  # Ctrl-C or Ctrl-D: no line end was typed
+                print(file=_terminal(), flush=True)
         self._count += 1
         where = f"line {self._count} of standard input"
         if len(data) > MAX_TEXT_BYTES:
@@ -147,11 +152,15 @@ def _prompt_session(words: Sequence[str]) -> PromptSession[str]:
 def _output() -> Output:
     from prompt_toolkit.output.vt100 import Vt100_Output
 
-    stream = sys.stdout if sys.stdout.isatty() else sys.stderr
-    output = Vt100_Output.from_pty(stream, term=os.environ.get("TERM"))
+    output = Vt100_Output.from_pty(_terminal(), term=os.environ.get("TERM"))
     # No cursor position requests: their answers would mix with what is typed ahead.
     output.enable_cpr = False
     return output
+
+
+def _terminal() -> TextIO:
+    """Where a person sees the prompt: not on a standard output that goes elsewhere."""
+    return sys.stdout if sys.stdout.isatty() else sys.stderr
 
 
 def _keys() -> KeyBindings:
