@@ -4,7 +4,7 @@
     scripts/bench_stock.py --model smollm2
     scripts/bench_stock.py --model 1b.gguf --repetitions 7 --json
 
-Prints the median of each side and the median of the pairwise ratios (ours / stock, above 1 is faster).
+Prints the median of each side and of the pairwise ratios (ours / stock, above 1 is faster).
 Needs the [stock] extra. Prefill is a prompt with its first token; decode is the tokens after it.
 """
 

@@ -17,7 +17,8 @@ from orin_llm.models.store import resolve
 TOKENS = 64
 PROMPTS = [
     "<|im_start|>user\nWhy is the sky blue?<|im_end|>\n<|im_start|>assistant\n",
-    "<|im_start|>user\nWrite a Python function that reverses a string.<|im_end|>\n<|im_start|>assistant\n",
+    "<|im_start|>user\nWrite a Python function that reverses a string.<|im_end|>\n"
+    "<|im_start|>assistant\n",
     "The history of the steam engine begins with",
     "1, 1, 2, 3, 5, 8, 13,",
     "Il était une fois, dans un petit village,",

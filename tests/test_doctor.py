@@ -15,9 +15,9 @@ from orin_llm.cli.doctor import build_line, lines
 from orin_llm.cli.main import app
 from orin_llm.device.build import Build, build_info
 from orin_llm.device.checkup import Finding, check, runs_on
-from orin_llm.device.cpu import Cpu
 from orin_llm.device.gpu import Gpu, Gpus
-from orin_llm.device.memory import Memory
+from orin_llm.host.cpu import Cpu
+from orin_llm.host.memory import Memory
 from orin_llm.models.store import Store
 
 CPU = Cpu("Cortex-A78AE", "aarch64", 12, 12, None, ("neon", "dotprod", "fp16"))

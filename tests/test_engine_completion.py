@@ -152,7 +152,7 @@ def test_a_prompt_that_fills_the_context_is_refused_with_both_sizes(engine: Engi
 
 def test_an_answer_ends_where_the_context_is_full(engine: Engine) -> None:
     tokens = engine.tokenize("word " * 3000)[: engine.n_ctx - 3]
-    bans = {token: -np.inf for token in engine.eog_ids}
+    bans = dict.fromkeys(engine.eog_ids, -np.inf)
     result = run(
         engine, tokens, sampling=SamplingParams(temperature=0, logit_bias=bans), max_tokens=None
     ).result

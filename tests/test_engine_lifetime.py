@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -64,7 +65,7 @@ def test_progress_counts_all_bytes_and_its_exception_stops_the_load(smollm2: Pat
     with Engine(smollm2, EngineConfig(n_ctx=64), seen.append) as engine:
         total = sum(tensor.nbytes for tensor in engine.header.tensors)
     assert seen[-1].bytes_done == seen[-1].bytes_total == total
-    assert all(a.bytes_done <= b.bytes_done for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a.bytes_done <= b.bytes_done for a, b in pairwise(seen))
 
     class Stop(Exception):
         pass

@@ -16,8 +16,7 @@ GOLDEN = json.loads(
     (Path(__file__).parents[1] / "calibration" / "greedy_smollm2.json").read_text(encoding="utf-8")
 )["texts"]
 TOKENS = 64
-TIE = 1e-3
-# Another processor rounds its dot products elsewhere: logits of this model move by up to some hundredths.
+# Another processor rounds its dot products elsewhere: logits move by up to some hundredths.
 TIE_ACROSS_MACHINES = 0.1
 CASES = range(len(GOLDEN))
 
@@ -51,10 +50,12 @@ def test_hooks_off_is_stock_exactly(hooks_off: Engine, stock: StockPeer, case: i
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_hooks_on_is_stock_up_to_ties(hooks_on: Engine, stock: StockPeer, case: int) -> None:
+def test_hooks_on_writes_the_same_bits(hooks_on: Engine, stock: StockPeer, case: int) -> None:
     prompt = GOLDEN[case]["prompt_tokens"]
     ours = greedy_text(hooks_on, prompt, TOKENS)
-    assert ours.agrees_with(GreedyText(*stock.greedy(prompt, TOKENS)), TIE)
+    ids, margins = stock.greedy(prompt, TOKENS)
+    assert ours.ids == ids
+    assert ours.margins == margins
     assert hooks_on.session.rope_counters()["lookups"] > 0
     assert hooks_on.session.rope_counters()["out_of_bounds"] == 0
 

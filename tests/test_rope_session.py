@@ -1,4 +1,4 @@
-"""The RoPE hook in a real model: every row comes from the table, and the model says the same."""
+"""The RoPE hook in a real model: every row comes from the table, and no output bit changes."""
 
 from __future__ import annotations
 
@@ -44,25 +44,12 @@ def test_without_the_hook_no_graph_sees_a_table(model):
     assert stock.rope_counters() == {"lookups": 0, "fallbacks": 0, "out_of_bounds": 0}
 
 
-def test_engines_with_and_without_the_hook_do_not_affect_each_other(model):
-    tokens = prompt(model)
-    alone = session(model, rope=False)
-    alone.prefill(tokens)
-    expected = alone.logits()
-    hooked, stock = session(model, rope=True), session(model, rope=False)
-    hooked.prefill(tokens)
-    stock.prefill(tokens)
-    assert np.array_equal(stock.logits(), expected)
-    assert not np.array_equal(hooked.logits(), expected)
-
-
-def test_the_table_moves_logits_by_rounding_only(model):
+def test_engines_with_and_without_the_hook_give_the_same_logits(model):
     tokens = prompt(model)
     hooked, stock = session(model, rope=True, threads=2), session(model, rope=False, threads=2)
     for one in (hooked, stock):
         one.prefill(tokens)
-    a, b = hooked.logits().astype(np.float64), stock.logits().astype(np.float64)
-    assert a.argmax() == b.argmax()
-    # activations are quantized to 8 bits between layers, which magnifies any change in the last
-    # bit: upstream differs from itself by as much (0.03 to 0.08) with another chunk size
-    assert np.sqrt(np.mean((a - b) ** 2)) < 0.15 * b.std()
+        one.decode(tokens[3])
+    assert np.array_equal(hooked.logits(), stock.logits())
+    assert hooked.rope_counters()["lookups"] > 0
+    assert stock.rope_counters()["lookups"] == 0

@@ -7,7 +7,6 @@
 #include <memory>
 #include <optional>
 
-#include "../engine/cpu.h"
 #include "../engine/model.h"
 #include "../engine/runtime.h"
 #include "../engine/sampler.h"
@@ -75,8 +74,6 @@ std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & 
 
 void bind_engine(py::module_ & m) {
     py::register_local_exception_translator(translate);
-
-    m.def("physical_cores", &physical_cores);
 
     py::class_<ModelParams>(m, "ModelParams")
         .def(py::init<int32_t, bool, bool>(), py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true,

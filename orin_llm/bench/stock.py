@@ -42,7 +42,7 @@ class StockPeer:
         )
 
     def greedy(self, prompt: Sequence[int], n: int) -> tuple[list[int], list[float]]:
-        """The n likeliest-token ids after a prompt, each with its logit gap to the second likeliest."""
+        """Ids of the n likeliest tokens after a prompt, and each one's logit gap to the second."""
         answer = self._ask({"do": "greedy", "prompt": list(prompt), "n": n})
         return answer["ids"], answer["margins"]
 

@@ -11,9 +11,9 @@ import typer
 if TYPE_CHECKING:
     from orin_llm.device.build import Build
     from orin_llm.device.checkup import Finding
-    from orin_llm.device.cpu import Cpu
     from orin_llm.device.gpu import Gpu, Gpus
-    from orin_llm.device.memory import Memory
+    from orin_llm.host.cpu import Cpu
+    from orin_llm.host.memory import Memory
 
 
 def doctor(
@@ -25,10 +25,10 @@ def doctor(
     """
     from orin_llm.device.build import build_info
     from orin_llm.device.checkup import check
-    from orin_llm.device.cpu import read_cpu
     from orin_llm.device.gpu import find_gpus
-    from orin_llm.device.memory import read_memory
     from orin_llm.errors import DeviceUnavailable
+    from orin_llm.host.cpu import read_cpu
+    from orin_llm.host.memory import read_memory
     from orin_llm.models.store import Store
 
     build, cpu, gpus, memory = build_info(), read_cpu(), find_gpus(), read_memory()

@@ -1,1 +1,1 @@
-"""What this machine has: processor, memory, GPU. Read from the system, never by asking CUDA."""
+"""The accelerator and what the build makes of it. Read from the system, never by asking CUDA."""

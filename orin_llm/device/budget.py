@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orin_llm.device.gpu import Gpus, find_gpus
-from orin_llm.device.memory import Memory, read_memory
+from orin_llm.host.memory import Memory, read_memory
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from orin_llm.device.build import Build
-from orin_llm.device.cpu import Cpu
 from orin_llm.device.gpu import Gpus
-from orin_llm.device.memory import Memory
+from orin_llm.host.cpu import Cpu
+from orin_llm.host.memory import Memory
 
 LOW_MEMORY_BYTES = 1 << 30
 

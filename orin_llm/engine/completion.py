@@ -6,13 +6,14 @@ import secrets
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from orin_llm import _native
 from orin_llm.engine.config import SamplingParams
 from orin_llm.engine.engine import Engine
-from orin_llm.models.footprint import bytes_read_per_token, kv_bytes_per_token
 from orin_llm.engine.result import Chunk, FinishReason, KvStats, Result, Timings, TokenLogprobs
 from orin_llm.errors import PromptTooLong, UsageError
+from orin_llm.gguf.footprint import bytes_read_per_token, kv_bytes_per_token
 from orin_llm.text.stops import StopMatcher
 from orin_llm.text.utf8 import Utf8Stream
 
@@ -96,7 +97,7 @@ class Completion(Iterator[Chunk]):
         engine = self._engine
         with engine._lock:
             session = engine.session
-            # Until the step is done the cache belongs to nobody: an exception leaves it to be checked.
+            # The cache is nobody's until the step is done: an exception leaves it unknown.
             mine, engine._active = engine._active is self, None
             if mine and self._token_ids:
                 session.decode(self._token_ids[-1])
@@ -147,7 +148,7 @@ class Completion(Iterator[Chunk]):
     def _timings(self) -> Timings:
         engine, times = self._engine, self._times
         ttft_ms = (times[0] - self._started) * 1e3 if times else 0.0
-        itl_ms = tuple((b - a) * 1e3 for a, b in zip(times, times[1:], strict=False))
+        itl_ms = tuple((b - a) * 1e3 for a, b in pairwise(times))
         mean_context = len(self._prompt) + len(self._token_ids) / 2
         bytes_per_token = bytes_read_per_token(engine.header) + mean_context * kv_bytes_per_token(
             engine.header, engine.config.kv_type
@@ -176,9 +177,7 @@ class Completion(Iterator[Chunk]):
         )
 
 
-def _make_sampler(
-    engine: Engine, params: SamplingParams, prompt: Sequence[int]
-) -> _native.Sampler:
+def _make_sampler(engine: Engine, params: SamplingParams, prompt: Sequence[int]) -> _native.Sampler:
     for token in params.logit_bias:
         if not 0 <= token < engine.n_vocab:
             raise UsageError(

@@ -76,7 +76,9 @@ class EngineConfig:
     use_mmap: bool = True
 
     def __post_init__(self) -> None:
-        _require(self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22, "n_ctx", self.n_ctx, "0 or 16 … 4194304")
+        _require(
+            self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22, "n_ctx", self.n_ctx, "0 or 16 … 4194304"
+        )
         _require(1 <= self.chunk_size <= 8192, "chunk_size", self.chunk_size, "1 … 8192")
         _require(0 <= self.threads <= 512, "threads", self.threads, "0 … 512")
         _require(self.gpu_layers >= -1, "gpu_layers", self.gpu_layers, "-1 (all) or more")
@@ -115,11 +117,18 @@ class SamplingParams:
         _require(self.top_k >= 0, "top_k", self.top_k, "0 (off) or more")
         _require(0 <= self.top_p <= 1, "top_p", self.top_p, "0 … 1")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "0 … 1")
-        _require(0 < self.repeat_penalty <= 100, "repeat_penalty", self.repeat_penalty, "above 0, to 100")
+        _require(
+            0 < self.repeat_penalty <= 100, "repeat_penalty", self.repeat_penalty, "above 0, to 100"
+        )
         for name in ("frequency_penalty", "presence_penalty"):
             value = getattr(self, name)
             _require(math.isfinite(value) and abs(value) <= 100, name, value, "-100 … 100")
-        _require(self.penalty_window >= -1, "penalty_window", self.penalty_window, "-1 (all), 0 (none) or more")
+        _require(
+            self.penalty_window >= -1,
+            "penalty_window",
+            self.penalty_window,
+            "-1 (all), 0 (none) or more",
+        )
         if self.seed is not None:
             _require(0 <= self.seed < 1 << 32, "seed", self.seed, "0 … 4294967295")
         for token, bias in self.logit_bias.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -12,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from orin_llm import _native
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig
-from orin_llm.engine.memory import require_memory
-from orin_llm.models.footprint import kv_bytes_per_token
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import OrinError, UsageError
+from orin_llm.gguf.footprint import kv_bytes
+from orin_llm.host.cpu import read_cpu
+from orin_llm.host.memory import read_memory
 
 if TYPE_CHECKING:
     from orin_llm.engine.completion import Completion, Request
@@ -26,8 +28,8 @@ DEFAULT_MAX_CTX = 8192
 class Engine:
     """One loaded model with one KV cache.
 
-    Completions may be started from any thread; they share the KV cache, so each step holds the
-    engine's lock, and a completion that finds the cache changed by another computes its prompt again.
+    Completions may be started from any thread. They share the KV cache: each step holds the
+    engine's lock, and one that finds the cache changed by another computes its prompt again.
 
     Args:
         path: a GGUF file.
@@ -49,7 +51,7 @@ class Engine:
         self.config = config or EngineConfig()
         self.model_path = Path(path)
         started = time.monotonic()
-        self.header = _native.check_gguf(str(path))
+        self.header = _native.check_gguf(os.fsencode(path))
         weights_bytes = sum(tensor.nbytes for tensor in self.header.tensors)
 
         def report(fraction: float) -> None:
@@ -60,16 +62,13 @@ class Engine:
         self._lock = threading.Lock()
         self._active: Completion | None = None
         self._model: _native.Model | None = _native.Model(
-            str(path),
-            _native.ModelParams(
-                gpu_layers=self.config.gpu_layers, use_mmap=self.config.use_mmap
-            ),
+            os.fsencode(path),
+            _native.ModelParams(gpu_layers=self.config.gpu_layers, use_mmap=self.config.use_mmap),
             report,
         )
         self.n_ctx = self._context_size(self._model.n_ctx_train)
-        self.threads = self.config.threads or _native.physical_cores()
-        kv_bytes = self.n_ctx * kv_bytes_per_token(self.header, self.config.kv_type)
-        require_memory(kv_bytes, f"the KV cache of {self.n_ctx} tokens", "a smaller context (-c)")
+        self.threads = self.config.threads or read_cpu().threads
+        self._require_memory()
         self._session: _native.Session | None = _native.Session(
             self._model,
             n_ctx=self.n_ctx,
@@ -87,6 +86,16 @@ class Engine:
                 f"that this model was trained for: choose at most {n_ctx_train}"
             )
         return self.config.n_ctx or min(n_ctx_train, DEFAULT_MAX_CTX)
+
+    def _require_memory(self) -> None:
+        """Asked before it is allocated: the kernel would kill the process, not refuse."""
+        needed = kv_bytes(self.header, self.n_ctx, self.config.kv_type)
+        available = read_memory().available
+        if needed > available:
+            raise OrinError(
+                f"the KV cache of {self.n_ctx} tokens needs {needed / 2**30:.1f} GiB, "
+                f"{available / 2**30:.1f} GiB is available: choose a smaller context"
+            )
 
     @property
     def model(self) -> _native.Model:
@@ -175,7 +184,7 @@ class Engine:
     # Work
 
     def complete(self, request: Request) -> Completion:
-        """Start a completion: an iterator over chunks of text. Nothing is computed before the first."""
+        """Start a completion, an iterator over chunks of text. The first one computes the prompt."""
         from orin_llm.engine.completion import Completion
 
         return Completion(self, request)
@@ -196,7 +205,7 @@ class Engine:
         }
 
     def close(self) -> None:
-        """Free the model. Waits for a running step; completions that are not done end with an error."""
+        """Free the model, after a running step. Completions that go on end with an error."""
         with self._lock:
             self._session = None
             self._model = None

@@ -19,7 +19,7 @@ class TokenLogprobs:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What one step added. Text may be empty: half a character or the start of a stop string waits."""
+    """What one step added. Text that may become a stop string, or half a character, waits."""
 
     text: str
     token_ids: tuple[int, ...] = ()
@@ -34,7 +34,7 @@ class Timings:
         load_ms: loading the engine's model.
         ttft_ms: from the start of the completion to its first token.
         itl_ms: every gap between two tokens.
-        prefill_tokens_per_s: prompt tokens computed (cached ones not counted), over the time it took.
+        prefill_tokens_per_s: prompt tokens computed (not the cached ones) over ttft.
         bandwidth_bytes_per_s: weights and KV read per decoded token times the decode rate.
     """
 

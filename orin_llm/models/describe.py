@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from orin_llm.models.header import Header
-from orin_llm.models.kv_layers import Hyperparameters
+from orin_llm.gguf.header import Header
+from orin_llm.gguf.kv_layers import Hyperparameters
 from orin_llm.models.quants import label
 
 # Values of `general.file_type`: llama.cpp's `llama_ftype`.

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from orin_llm.device.budget import MemoryBudget
-from orin_llm.models import describe, footprint
-from orin_llm.models.header import Header
+from orin_llm.gguf import footprint
+from orin_llm.gguf.header import Header
+from orin_llm.models import describe
 
 DEFAULT_CONTEXT_LIMIT = 8192  # what an engine takes when it is not told: see EngineConfig.n_ctx
 KEPT_FREE = 0.10  # of the budget, for everything that is not counted here

@@ -11,8 +11,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.gguf.header import read_header
 from orin_llm.models import describe, disk, reference
-from orin_llm.models.header import read_header
 from orin_llm.models.manifest import Manifest, StoredFile
 from orin_llm.models.names import normalise
 from orin_llm.models.reference import HubReference, NameReference, PathReference, UrlReference

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.device.budget import MemoryBudget
-from orin_llm.models import describe, footprint
+from orin_llm.gguf import footprint
+from orin_llm.gguf.header import Header, read_model_header
+from orin_llm.gguf.kv_layers import Hyperparameters
+from orin_llm.models import describe
 from orin_llm.models.fit import Fit, fit
-from orin_llm.models.header import Header, read_model_header
-from orin_llm.models.kv_layers import Hyperparameters
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from orin_llm.errors import ModelFileError
+from orin_llm.gguf.header import read_header
 from orin_llm.models import disk
-from orin_llm.models.header import read_header
 from orin_llm.models.reporter import Reporter
 from orin_llm.models.store import Store
 

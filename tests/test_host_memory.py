@@ -8,7 +8,7 @@ import pytest
 
 from orin_llm.device.budget import choose_budget
 from orin_llm.device.gpu import Gpu, Gpus
-from orin_llm.device.memory import Memory, read_memory
+from orin_llm.host.memory import Memory, read_memory
 
 MEMINFO = """MemTotal:       64337132 kB
 MemFree:         1000000 kB

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from orin_llm.device.cpu import Cpu, read_cpu
+from orin_llm.host.cpu import Cpu, read_cpu
 
 ORIN = """processor\t: 0
 BogoMIPS\t: 62.50
@@ -97,11 +97,9 @@ def test_an_unknown_arm_part_is_shown_by_its_number(tmp_path: Path) -> None:
     assert read_cpu(root, frozenset({0})).model == "Arm part 0xfff"
 
 
-def test_this_machine_agrees_with_the_engine() -> None:
-    from orin_llm import _native
-
+def test_this_machine_is_read() -> None:
     cpu = read_cpu()
-    assert cpu.physical_cores == _native.physical_cores()
+    assert 1 <= cpu.physical_cores <= cpu.logical_cores
     assert cpu.logical_cores == len(os.sched_getaffinity(0))
     assert cpu.to_json()["threads"] == cpu.threads >= 1
 

@@ -10,8 +10,8 @@ import re
 from fractions import Fraction
 
 from orin_llm.errors import UsageError
-from orin_llm.models.header import Header, Tensor
-from orin_llm.models.kv_layers import Hyperparameters, kv_layers, recurrent_state_elements
+from orin_llm.gguf.header import Header, Tensor
+from orin_llm.gguf.kv_layers import Hyperparameters, kv_layers, recurrent_state_elements
 
 # Elements per block and bytes per block of the types a KV cache can have (ggml's block layouts).
 KV_BLOCKS = {

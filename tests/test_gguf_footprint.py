@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orin_llm.errors import UsageError
-from orin_llm.models import describe, footprint
-from orin_llm.models.header import read_header
-from orin_llm.models.kv_layers import kv_layers
+from orin_llm.gguf import footprint
+from orin_llm.gguf.header import read_header
+from orin_llm.gguf.kv_layers import kv_layers
+from orin_llm.models import describe
 
 BLOCKS = {"F32": (1, 4), "F16": (1, 2), "Q8_0": (32, 34), "Q4_K": (256, 144), "Q6_K": (256, 210)}
 

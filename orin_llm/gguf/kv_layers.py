@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orin_llm.models.header import Header
+from orin_llm.gguf.header import Header
 
 # Layers in a row after which one attends to everything, where the file does not say so; and
 # whether that one comes first. From llama.cpp's models/*.cpp (load_swa_pattern).
