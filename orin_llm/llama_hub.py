@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+from huggingface_hub.errors import HFValidationError
 
 from orin_llm.errors import OrinError, UsageError
 
@@ -37,14 +37,18 @@ def fetch(
             local_dir=None if local_dir is None else Path(local_dir),
             cache_dir=None if cache_dir is None else Path(cache_dir),
         )
+    except OrinError:
+        raise
     except HFValidationError as error:
         raise UsageError(f"{repo_id!r} is no repository name: expected owner/name") from error
-    except (HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:
+    # What stands for "no connection" depends on the HTTP library that this huggingface_hub uses.
+    except Exception as error:
         raise OrinError(f"{filename} of {repo_id} cannot be fetched: {error}") from error
 
 
 def _only_match(repo_id: str, pattern: str) -> str:
-    names = HfApi().list_repo_files(repo_id)
+    # Unlike list_repo_files, this does not try for a minute where there is no network.
+    names = [file.rfilename for file in HfApi().model_info(repo_id).siblings or ()]
     matches = [name for name in names if fnmatch(name, pattern)]
     if len(matches) == 1:
         return matches[0]
