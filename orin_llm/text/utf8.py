@@ -8,8 +8,9 @@ import codecs
 class Utf8Stream:
     """Decodes bytes as they come.
 
-    A character that is not complete yet waits: where a text ends inside one, it never shows. A byte that can never become part of a character is
-    replaced by U+FFFD, as `bytes.decode(errors="replace")` does.
+    A character that is not complete yet waits; where the bytes end inside one, it never shows. A
+    byte that can never become part of a character is replaced by U+FFFD, as
+    `bytes.decode(errors="replace")` does.
     """
 
     def __init__(self) -> None:
