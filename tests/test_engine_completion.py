@@ -43,6 +43,17 @@ def test_a_stop_text_ends_the_answer_and_is_not_part_of_it(engine: Engine) -> No
     assert result.finish_reason == "stop"
 
 
+def test_an_answer_cut_inside_a_character_does_not_show_half_of_it(engine: Engine) -> None:
+    smile = "\N{SLIGHTLY SMILING FACE}"
+    cut = 0
+    for n in range(1, 9):
+        result = run(engine, f"Smile {smile * 3}", max_tokens=n).result
+        written = engine.detokenize(result.token_ids)
+        assert written.decode("utf-8", "ignore") == result.text
+        cut += written != result.text.encode()
+    assert cut > 0  # some of these ended inside a character
+
+
 def test_an_end_token_ends_the_answer(engine: Engine) -> None:
     chat = "<|im_start|>user\nSay hi.<|im_end|>\n<|im_start|>assistant\n"
     tokens = engine.tokenize(chat, parse_special=True)

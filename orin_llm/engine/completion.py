@@ -114,14 +114,10 @@ class Completion(Iterator[Chunk]):
         return token, logprobs
 
     def _finish(self, reason: FinishReason) -> Chunk:
-        """The last chunk: text that was held back while it might have become a stop string."""
+        """The last chunk: text held back that did not become a stop string."""
         self._end = True
         self._finish_reason = reason
-        text, stopped = self._stops.push(self._utf8.flush())
-        if stopped:
-            self._finish_reason = "stop"
-        else:
-            text += self._stops.flush()
+        text = self._stops.flush()
         self._texts.append(text)
         return Chunk(text)
 

@@ -184,7 +184,7 @@ class Engine:
     # Work
 
     def complete(self, request: Request) -> Completion:
-        """Start a completion, an iterator over chunks of text. The first one computes the prompt."""
+        """Start a completion: an iterator over chunks of text. The first computes the prompt."""
         from orin_llm.engine.completion import Completion
 
         return Completion(self, request)
