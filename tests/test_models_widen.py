@@ -243,6 +243,29 @@ def test_greedy_text_in_the_engine_is_the_same_with_float_weights(tmp_path: Path
     assert texts[0] == texts[1]
 
 
+def test_metadata_of_every_type_is_copied_as_it_is(tmp_path: Path) -> None:
+    source, out = tmp_path / "source.gguf", tmp_path / "out.gguf"
+    integers = {f"{sign}{bits}": bits for sign in "ui" for bits in (8, 16, 32, 64)}
+    extra = {
+        **{
+            f"x.{kind}": gguf_bytes.Typed(kind, 2 ** (bits - 1) - 1)
+            for kind, bits in integers.items()
+        },
+        **{f"x.{kind}s": gguf_bytes.array(kind, [0, 1, 100]) for kind in integers},
+        "x.f64": gguf_bytes.Typed("f64", 1e300),
+        "x.f32s": gguf_bytes.array("f32", [1 / 3, float("-inf")]),
+        "x.bools": gguf_bytes.array("bool", [True, False]),
+        "x.latin_1": gguf_bytes.string(b"caf\xe9"),
+        "x.strings": gguf_bytes.array("string", [b"\xff", "", "\N{SNOWMAN}"]),
+    }
+    source.write_bytes(gguf_bytes.tiny_llama_bytes(metadata=extra))
+    widen(source, out)
+    before, after = read_metadata(source), read_metadata(out)
+    assert {key: after[key] for key in extra} == {key: before[key] for key in extra}
+    assert after["x.latin_1"].value == b"caf\xe9"
+    assert after["x.i64"].value == 2**63 - 1
+
+
 # -- refusals -----------------------------------------------------------------------------------
 
 
