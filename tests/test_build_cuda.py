@@ -20,6 +20,7 @@ case "$1" in
 esac
 """
 NO_CUBLAS = 'echo "probe.cu:2:10: fatal error: cublas_v2.h: No such file or directory" >&2; exit 1'
+NO_DRIVER = 'echo "/usr/bin/ld: cannot find -lcuda: No such file or directory" >&2; exit 1'
 NO_HOST_COMPILER = 'echo "unsupported GNU version! gcc versions later than 13" >&2; exit 1'
 
 
@@ -108,6 +109,11 @@ def lacking_cublas(machine: Machine) -> None:
     machine.add_gpus("8.7")
 
 
+def lacking_driver(machine: Machine) -> None:
+    machine.add_nvcc(NO_DRIVER)
+    machine.add_gpus("8.7")
+
+
 def lacking_host_compiler(machine: Machine) -> None:
     machine.add_nvcc(NO_HOST_COMPILER)
     machine.add_gpus("8.7")
@@ -125,6 +131,7 @@ def with_old_gpu(machine: Machine) -> None:
 LACKS = [
     (lacking_nvcc, r"no nvcc was found.*install the CUDA toolkit"),
     (lacking_cublas, r"nvcc 12\.6 .*no usable cuBLAS.*install libcublas-dev-12-6"),
+    (lacking_driver, r"no usable driver library.*install cuda-driver-dev-12-6"),
     (lacking_host_compiler, r"cannot compile: unsupported GNU version"),
     (lacking_gpu, r"no NVIDIA GPU is visible.*ORIN_LLM_CUDA_ARCH"),
     (with_old_gpu, r"compute capability 7\.5, expected 8\.0"),

@@ -20,9 +20,9 @@ _COMPATIBLE = Path("/proc/device-tree/compatible")
 
 _PROBE = """
 #include <cublas_v2.h>
-#include <cuda_runtime.h>
+#include <cuda.h>
 __global__ void probe() {}
-int main() { cublasHandle_t handle; probe<<<1, 1>>>(); return cublasCreate(&handle); }
+int main() { cublasHandle_t handle; probe<<<1, 1>>>(); return cublasCreate(&handle) + cuInit(0); }
 """
 
 
@@ -127,19 +127,24 @@ def _visible_gpus() -> set[int]:
 
 
 def _probe(nvcc: str, version: str) -> None:
-    """Compile and link a kernel and a cuBLAS call: more honest than a list of paths."""
+    """Compile and link what we need of CUDA: more honest than a list of paths."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.cu"
         source.write_text(_PROBE)
-        command = [nvcc, str(source), "-o", f"{folder}/probe", "-lcublas"]
+        command = [nvcc, str(source), "-o", f"{folder}/probe", "-lcublas", "-lcuda"]
         result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode == 0:
         return
     output = result.stderr + result.stdout
-    if "cublas" in output:
-        raise BuildError(
-            f"nvcc {version} ({nvcc}) has no usable cuBLAS (header and library): install"
-            f" libcublas-dev-{version.replace('.', '-')} or the whole CUDA toolkit"
-        )
+    dashed = version.replace(".", "-")
+    for sign, what, package in (
+        ("cublas", "cuBLAS (header and library)", f"libcublas-dev-{dashed}"),
+        ("-lcuda", "driver library to link with", f"cuda-driver-dev-{dashed}"),
+    ):
+        if sign in output:
+            raise BuildError(
+                f"nvcc {version} ({nvcc}) has no usable {what}:"
+                f" install {package} or the whole CUDA toolkit"
+            )
     first_line = next(iter(output.strip().splitlines()), "no message")
     raise BuildError(f"nvcc {version} ({nvcc}) cannot compile: {first_line}")
