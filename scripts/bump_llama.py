@@ -34,6 +34,7 @@ from orin_llm.upstream import PIN, Pin, cache_dir
 from orin_llm.upstream.fetch import sha256_of
 
 PIN_FILE = "orin_llm/upstream/pin.json"
+_NOT_COPIED = (".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
 PHASES = ("prefill", "decode")
 SLOWEST = 0.97  # of the old speed: below it the pin is not changed
 
@@ -78,12 +79,7 @@ def copy_checkout(pin: Pin, work: Path) -> Path:
     """This checkout as it lies here, with the other pin."""
     copy = work / "checkout"
     shutil.rmtree(copy, ignore_errors=True)
-    listing = ["git", "-C", str(ROOT), "ls-files", "-z", "-co", "--exclude-standard"]
-    names = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, names.split("\0")):
-        if (ROOT / name).is_file():
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, copy / name)
+    shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(*_NOT_COPIED))
     (copy / PIN_FILE).write_text(pin_text(pin))
     return copy
 
