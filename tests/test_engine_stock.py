@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,9 @@ GOLDEN = json.loads(
     (Path(__file__).parents[1] / "calibration" / "greedy_smollm2.json").read_text(encoding="utf-8")
 )["texts"]
 TOKENS = 64
-# Another processor rounds its dot products elsewhere: logits move by up to some hundredths.
-TIE_ACROSS_MACHINES = 0.1
+# Another processor sums in another order, and activations are rounded to 8 bits between layers:
+# stock's own logits move by up to 0.9 with another chunk size.
+TIE_ACROSS_MACHINES = 1.0
 CASES = range(len(GOLDEN))
 
 
@@ -35,7 +37,8 @@ def hooks_on(smollm2: Path) -> Iterator[Engine]:
 
 @pytest.fixture(scope="module")
 def stock(smollm2: Path) -> Iterator[StockPeer]:
-    pytest.importorskip("llama_cpp", reason="needs the [stock] extra")
+    if importlib.util.find_spec("llama_cpp") is None:
+        pytest.skip("needs the [stock] extra")
     with StockPeer(smollm2, n_ctx=512, threads=2) as peer:
         yield peer
 

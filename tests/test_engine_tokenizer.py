@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from orin_llm import _native
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine
 from orin_llm.errors import OrinError
+from orin_llm.upstream import vocab_file
 
 TEXTS = {
     "plain": b"The quick brown fox jumps over the lazy dog.",
@@ -29,7 +32,8 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def peer(smollm2: Path) -> Iterator[StockPeer]:
-    pytest.importorskip("llama_cpp", reason="needs the [stock] extra")
+    if importlib.util.find_spec("llama_cpp") is None:
+        pytest.skip("needs the [stock] extra")
     with StockPeer(smollm2, n_ctx=64) as running:
         yield running
 
@@ -66,3 +70,12 @@ def test_control_tokens_typed_as_text_stay_text(engine: Engine) -> None:
 def test_bytes_that_no_tokenizer_can_read_are_an_error(engine: Engine) -> None:
     with pytest.raises(OrinError, match="UTF-8"):
         engine.tokenize(random.Random(7).randbytes(5000))
+
+
+@pytest.mark.parametrize("name, letter", [("deepseek-llm", "a"), ("falcon", "<")])
+def test_a_long_run_of_one_letter_does_not_end_the_process(name: str, letter: str) -> None:
+    # These vocabularies split text with std::regex, which recurses for every character.
+    model = _native.Model(str(vocab_file(name)), _native.ModelParams(vocab_only=True))
+    text = (letter * 300_000).encode()
+    tokens = model.tokenize(text, add_special=False, parse_special=False)
+    assert model.detokenize(tokens, special=False) == text

@@ -152,8 +152,7 @@ void bind_engine(py::module_ & m) {
             "top_logprobs",
             [](const Session & session, int32_t n, int32_t chosen) {
                 std::vector<std::pair<int32_t, float>> pairs;
-                for (const TokenLogprob & item :
-                     top_logprobs(session.logits(), session.model().n_vocab(), n, chosen)) {
+                for (const TokenLogprob & item : top_logprobs(session.logits(), session.model().n_vocab(), n, chosen)) {
                     pairs.emplace_back(item.token, item.logprob);
                 }
                 return pairs;

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <exception>
-#include <limits>
 
+#include "deep_stack.h"
 #include "runtime.h"
 
 namespace orin {
 namespace {
+
+// Some vocabularies split text with std::regex, which recurses once and more for every character of a run.
+constexpr size_t max_text_bytes = 64u << 20;
+constexpr size_t small_text_bytes = 2048;
+constexpr size_t small_text_stack_bytes = 8u << 20;
+constexpr size_t stack_bytes_per_text_byte = 1024;
 
 struct ProgressState {
     const Model::Progress & callback;
@@ -71,9 +77,21 @@ std::vector<std::pair<std::string, int32_t>> Model::special_tokens() const {
 }
 
 std::vector<int32_t> Model::tokenize(std::string_view text, bool add_special, bool parse_special) const {
-    if (text.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max()) / 2) {
-        throw EngineError("the text has " + std::to_string(text.size()) + " bytes, more than can be tokenized at once");
+    if (text.size() > max_text_bytes) {
+        throw EngineError("the text has " + std::to_string(text.size()) + " bytes, more than the limit of " +
+                          std::to_string(max_text_bytes) + ": split it");
     }
+    std::vector<int32_t> tokens;
+    const auto work = [&] { tokens = tokenize_here(text, add_special, parse_special); };
+    if (text.size() <= small_text_bytes) {
+        work();
+    } else {
+        run_on_stack(small_text_stack_bytes + text.size() * stack_bytes_per_text_byte, work);
+    }
+    return tokens;
+}
+
+std::vector<int32_t> Model::tokenize_here(std::string_view text, bool add_special, bool parse_special) const {
     const auto into = [&](std::vector<int32_t> & tokens) {
         return llama_tokenize(vocab_, text.data(), static_cast<int32_t>(text.size()), tokens.data(),
                               static_cast<int32_t>(tokens.size()), add_special, parse_special);
@@ -111,8 +129,8 @@ std::string Model::detokenize(const std::vector<int32_t> & tokens, bool special)
     }
     std::string text(tokens.size() * 8 + 16, '\0');
     const auto count = static_cast<int32_t>(tokens.size());
-    int32_t length = llama_detokenize(vocab_, tokens.data(), count, text.data(), static_cast<int32_t>(text.size()),
-                                      false, special);
+    int32_t length =
+        llama_detokenize(vocab_, tokens.data(), count, text.data(), static_cast<int32_t>(text.size()), false, special);
     if (length < 0) {
         text.resize(static_cast<size_t>(-length));
         length = llama_detokenize(vocab_, tokens.data(), count, text.data(), static_cast<int32_t>(text.size()), false,

@@ -53,6 +53,7 @@ class Model {
     std::string detokenize(const std::vector<int32_t> & tokens, bool special) const;
 
    private:
+    std::vector<int32_t> tokenize_here(std::string_view text, bool add_special, bool parse_special) const;
     void check_token(int32_t token) const;
 
     struct Free {

@@ -51,8 +51,12 @@ LoadGuard::LoadGuard() {
     }
 }
 
-LoadGuard::~LoadGuard() { guard_depth--; }
+LoadGuard::~LoadGuard() {
+    guard_depth--;
+}
 
-std::string LoadGuard::last_error() const { return last_logged_error; }
+std::string LoadGuard::last_error() const {
+    return last_logged_error;
+}
 
 }  // namespace orin

@@ -8,9 +8,9 @@ namespace orin {
 namespace {
 
 bool changes_logits(const SamplingParams & params) {
-    const bool penalties = params.penalty_window != 0 &&
-                           (params.repeat_penalty != 1.0f || params.frequency_penalty != 0.0f ||
-                            params.presence_penalty != 0.0f);
+    const bool penalties =
+        params.penalty_window != 0 &&
+        (params.repeat_penalty != 1.0f || params.frequency_penalty != 0.0f || params.presence_penalty != 0.0f);
     return penalties || !params.logit_bias.empty();
 }
 

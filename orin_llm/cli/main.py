@@ -91,7 +91,7 @@ def orin_llm(
         typer.Option("--version", help="Print the version.", callback=_version, is_eager=True),
     ] = False,
 ) -> None:
-    """Run, serve and measure quantized language models on the device."""
+    """Run quantized language models on the device."""
 
 
 def _register(name: str, place: Subcommand) -> None:
