@@ -24,20 +24,9 @@ from gguf_bytes import (
     write_gguf,
 )
 from gguf_cases import SMALL, refused
+from gguf_strategies import ARCHITECTURES
 
 from orin_llm._native import check_gguf
-
-ARCHITECTURES = (
-    "llama",
-    "mistral3",
-    "smollm3",
-    "qwen2",
-    "qwen3",
-    "phi3",
-    "gemma",
-    "gemma2",
-    "gemma3",
-)
 
 VOCABULARIES = """
     aquila baichuan bert-bge command-r deepseek-coder deepseek-llm falcon gemma-4 gpt-2 gpt-neox
@@ -137,7 +126,7 @@ def test_block_sizes_are_those_of_the_gguf_package(
         entries[f"x.{name}"] = u32(1)
     image = write_gguf(entries, [Tensor("x", (elements, 3), int(kind), bytes(3 * nbytes))])
     path = tmp_path / "m.gguf"
-    if kind.name in ("I8", "I16", "I64", "F64", "Q8_1", "Q8_K"):
+    if kind.name in ("I8", "I16", "I32", "I64", "F64", "Q8_1", "Q8_K"):
         assert f"of type {kind.name}, which weights" in str(refused(path, image.data))
         return
     tensor = check_gguf(write(path, image.data)).tensors[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from gguf_bytes import I64, NVFP4, Q4_0, Q8_K, Tensor, Typed, array, f32, string, tiny_llama, u32
-from gguf_cases import ATTN_Q, Case, assert_refused, key, weight
+from gguf_cases import ATTN_Q, SMALL, Case, assert_refused, key, weight
 
 NAN, INF = math.nan, math.inf
 L = "llama"
@@ -53,8 +53,24 @@ HYPERPARAMETERS = [
     key("RoPE odd", f"{L}.rope.dimension_count", u32(7), "7 channels, expected an even number"),
     key("RoPE part of a head", f"{L}.rope.dimension_count", u32(4), "but heads have 8"),
     key("RoPE beyond the head", f"{L}.rope.dimension_count", u32(10), "but heads have 8"),
+    key("RoPE of no channel", f"{L}.rope.dimension_count", u32(0), "expected at least 1"),
+    key("RoPE odd in windows", f"{L}.rope.dimension_count_swa", u32(3), "expected an even number"),
+    key("RoPE other in windows", f"{L}.rope.dimension_count_swa", u32(6), "architecture has 8"),
+    key("keys other in windows", f"{L}.attention.key_length_swa", u32(6), "architecture has 8"),
+    key("values other in windows", f"{L}.attention.value_length_swa", u32(6), "architecture has 8"),
+    key("output of a width", f"{L}.embedding_length_out", u32(64), "architecture has 32"),
+    key("soft cap < 0", f"{L}.final_logit_softcapping", f32(-1), "at least 0"),
     key("no heads", f"{L}.attention.head_count", u32(0), "0, expected at least 1"),
-    key("heads do not divide", f"{L}.attention.head_count", u32(6), "32 channels cannot be shared"),
+    Case(
+        "heads do not divide",
+        lambda: tiny_llama(
+            metadata={f"{L}.attention.head_count": u32(6), f"{L}.rope.dimension_count": None},
+            **SMALL,
+        ),
+        f"{L}.attention.head_count",
+        f"{L}.attention.head_count/value",
+        "32 channels cannot be shared by 6 heads",
+    ),
     key("many heads", f"{L}.attention.head_count", u32(5000), "(max_heads)"),
     key("heads missing", f"{L}.attention.head_count", None, "missing, expected a number"),
     key("heads of a type", f"{L}.attention.head_count", f32(4), "of type f32"),

@@ -32,14 +32,9 @@ checks = settings(
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    worker = Worker()
+    worker = Worker("check")
     yield worker
     worker.close()
-
-
-def answer(worker: Worker, path: Path, data: bytes) -> str:
-    path.write_bytes(data)
-    return worker.check(path)
 
 
 @pytest.fixture
@@ -49,7 +44,7 @@ def path(tmp_path: Path) -> Path:
 
 def test_the_worker_passes_what_is_sound(worker: Worker, path: Path) -> None:
     for image in IMAGES.values():
-        assert answer(worker, path, image.data).startswith("header")
+        assert worker.answer(path, image.data).startswith("header")
 
 
 @checks
@@ -61,7 +56,7 @@ def test_flipped_bits(worker: Worker, path: Path, name: str, data: st.DataObject
     flips = st.tuples(st.integers(0, end - 1), st.integers(0, 7))
     for at, bit in data.draw(st.lists(flips, min_size=1, max_size=8)):
         out[at] ^= 1 << bit
-    answer(worker, path, bytes(out))
+    worker.answer(path, bytes(out))
 
 
 @checks
@@ -75,7 +70,7 @@ def test_fields_replaced_by_boundary_values(
     raw = struct.pack("<Q", value)[: struct.calcsize(layout)]
     at = image.marks[mark]
     out[at : at + len(raw)] = raw
-    answer(worker, path, bytes(out))
+    worker.answer(path, bytes(out))
 
 
 @checks
@@ -86,13 +81,13 @@ def test_bytes_replaced_inserted_or_removed(
     whole = IMAGES[name].data
     begin = data.draw(st.integers(0, len(whole)))
     end = data.draw(st.integers(begin, min(len(whole), begin + 64)))
-    answer(worker, path, whole[:begin] + new + whole[end:])
+    worker.answer(path, whole[:begin] + new + whole[end:])
 
 
 @checks
 @given(st.binary(max_size=256))
 def test_anything_behind_a_good_start(worker: Worker, path: Path, tail: bytes) -> None:
-    answer(worker, path, b"GGUF\x03\0\0\0" + tail)
+    worker.answer(path, b"GGUF\x03\0\0\0" + tail)
 
 
 @pytest.mark.parametrize("count", [1 << 24, 1 << 40, 2**64 - 1])
@@ -100,4 +95,4 @@ def test_declared_sizes_take_no_memory(worker: Worker, path: Path, count: int) -
     image = IMAGES["llama"]
     for mark in ("tokenizer.ggml.tokens/count", "tokenizer.ggml.scores/count", "tensor_count"):
         broken = image.patched(mark, "<Q", count)
-        assert answer(worker, path, broken.data) == "refused"
+        assert worker.answer(path, broken.data) == "refused"

@@ -53,7 +53,7 @@ class ArchCheck {
     }
 
     void check_rope() const {
-        if (hp_.n_rot > hp_.head_k || (arch_.has(whole_head_rope) && hp_.n_rot != hp_.head_k)) {
+        if (arch_.has(whole_head_rope) && hp_.n_rot != hp_.head_k) {
             fail_at("rope.dimension_count", text(hp_.n_rot, " channels, but heads have ", hp_.head_k));
         }
         if (hp_.n_rot % 2 != 0) {

@@ -188,6 +188,10 @@ void check_attention(const Header & header, HParams & hp) {
     hp.head_k = read_count(header, hp, key_channels, head);
     hp.head_v = read_count(header, hp, value_channels, head);
     hp.n_rot = read_count(header, hp, rope_channels, hp.head_k);
+    if (hp.n_rot > hp.head_k && hp.head_k > 0) {
+        const std::string key = hp.key(rope_channels.suffix);
+        fail_key(key, *header.find(key), text(hp.n_rot, " channels, but heads have ", hp.head_k));
+    }
     for (const char * suffix : {rope_channels.suffix, "rope.dimension_count_swa"}) {
         const Value * value = header.find(hp.key(suffix));
         if (value && value->as_unsigned() % 2 != 0) {

@@ -18,7 +18,6 @@ const TensorType * find_tensor_type(uint32_t id);
 
 namespace type_ids {
 constexpr uint32_t f32 = 0;
-constexpr uint32_t i32 = 26;
 constexpr uint32_t nvfp4 = 40;
 }  // namespace type_ids
 

@@ -27,15 +27,22 @@ bool is_vector(const TensorInfo & tensor) {
     return tensor.shape[0] == tensor.elements;
 }
 
-// Types for which llama.cpp has no kernel where it would use the tensor: it asserts, or calls through null.
-void check_type(const TensorInfo & tensor, bool known_architecture) {
-    const bool is_f32 = tensor.type->id == type_ids::f32;
+// Tables of ids, which some architectures keep as integers beside their weights.
+bool is_id_table(const TensorInfo & tensor) {
+    return tensor.name == "d2t" || ends(tensor.name, ".ffn_gate_tid2eid.weight");
+}
+
+// Vectors are added to or multiplied with activations, matrices multiplied with them: for other types than these
+// llama.cpp has no kernel on the CPU and asserts, or calls through null.
+void check_type(const TensorInfo & tensor) {
+    if (is_id_table(tensor)) {
+        return;
+    }
     const bool is_factor = begins(tensor.name, "rope_freqs.") || begins(tensor.name, "rope_factors_");
-    if ((is_factor || (known_architecture && is_vector(tensor))) && !is_f32) {
+    if ((is_factor || is_vector(tensor)) && tensor.type->id != type_ids::f32) {
         fail(place_of(tensor), text("of type ", tensor.type->name, ", expected F32"));
     }
-    const bool is_index = tensor.type->id == type_ids::i32 && !known_architecture;
-    if (!tensor.type->is_weight && !is_index) {
+    if (!tensor.type->is_weight) {
         fail(place_of(tensor), text("of type ", tensor.type->name, ", which weights cannot have"));
     }
 }
@@ -60,7 +67,7 @@ void check_nvfp4(const Header & header, const TensorInfo & tensor) {
 void check_weights(const Header & header, const HParams & hp, uint64_t n_vocab) {
     const Architecture * arch = find_architecture(hp.arch);
     for (const TensorInfo & tensor : header.tensors) {
-        check_type(tensor, arch != nullptr);
+        check_type(tensor);
         check_nvfp4(header, tensor);
     }
     if (arch) {
