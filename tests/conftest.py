@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +10,6 @@ from pathlib import Path
 import pytest
 
 from orin_llm.engine import Engine, EngineConfig
-
-THREADS = max(1, min(2, os.cpu_count() or 1))
 
 
 @pytest.fixture(scope="session")
@@ -30,8 +27,11 @@ def smollm2() -> Path:
 
 @pytest.fixture(scope="session")
 def engine(smollm2: Path) -> Iterator[Engine]:
-    """The default model with a context of 2048 tokens. Tests must not close it."""
-    with Engine(smollm2, EngineConfig(n_ctx=2048, threads=THREADS)) as shared:
+    """The default model with a context of 2048 tokens. Tests must not close it.
+
+    One thread: several wait for each other at every step, which takes long on a busy machine.
+    """
+    with Engine(smollm2, EngineConfig(n_ctx=2048, threads=1)) as shared:
         yield shared
 
 

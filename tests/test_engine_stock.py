@@ -1,10 +1,11 @@
-"""Our build beside stock llama.cpp: the same greedy text."""
+"""Our build beside stock llama.cpp: the same bits, with our hooks off and on."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,52 +21,58 @@ TOKENS = 64
 # Another processor sums in another order, and activations are rounded to 8 bits between layers:
 # stock's own logits move by up to 0.9 with another chunk size.
 TIE_ACROSS_MACHINES = 1.0
-CASES = range(len(GOLDEN))
+
+each_case = pytest.mark.parametrize("case", range(len(GOLDEN)))
+
+Write = Callable[[int], GreedyText]
+
+
+def ours(model: Path, hooks: Hooks, case: int, threads: int = 1) -> GreedyText:
+    """Our text after a golden prompt; with the RoPE hook on, every row comes from a table."""
+    config = EngineConfig(n_ctx=512, threads=threads, hooks=hooks)
+    with Engine(model, config) as engine:
+        text = greedy_text(engine, GOLDEN[case]["prompt_tokens"], TOKENS)
+        counters = engine.session.rope_counters()
+        assert (counters["lookups"] > 0) == ("rope" in hooks.enabled)
+        assert counters["fallbacks"] == counters["out_of_bounds"] == 0
+    return text
 
 
 @pytest.fixture(scope="module")
-def hooks_off(smollm2: Path) -> Iterator[Engine]:
-    with Engine(smollm2, EngineConfig(n_ctx=512, threads=2, hooks=Hooks.none())) as engine:
-        yield engine
-
-
-@pytest.fixture(scope="module")
-def hooks_on(smollm2: Path) -> Iterator[Engine]:
-    with Engine(smollm2, EngineConfig(n_ctx=512, threads=2)) as engine:
-        yield engine
-
-
-@pytest.fixture(scope="module")
-def stock(smollm2: Path) -> Iterator[StockPeer]:
+def stock(smollm2: Path) -> Callable[..., GreedyText]:
     if importlib.util.find_spec("llama_cpp") is None:
         pytest.skip("needs the [stock] extra")
-    with StockPeer(smollm2, n_ctx=512, threads=2) as peer:
-        yield peer
+
+    @cache
+    def write(case: int, threads: int = 1) -> GreedyText:
+        with StockPeer(smollm2, n_ctx=512, threads=threads) as peer:
+            return GreedyText(*peer.greedy(GOLDEN[case]["prompt_tokens"], TOKENS))
+
+    return write
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_hooks_off_is_stock_exactly(hooks_off: Engine, stock: StockPeer, case: int) -> None:
-    prompt = GOLDEN[case]["prompt_tokens"]
-    ours = greedy_text(hooks_off, prompt, TOKENS)
-    ids, margins = stock.greedy(prompt, TOKENS)
-    assert ours.ids == ids
-    assert ours.margins == margins  # equal to the last bit, so the logits are
+# Margins are differences of logits: where all are equal to the last bit, so are the logits.
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_hooks_on_writes_the_same_bits(hooks_on: Engine, stock: StockPeer, case: int) -> None:
-    prompt = GOLDEN[case]["prompt_tokens"]
-    ours = greedy_text(hooks_on, prompt, TOKENS)
-    ids, margins = stock.greedy(prompt, TOKENS)
-    assert ours.ids == ids
-    assert ours.margins == margins
-    assert hooks_on.session.rope_counters()["lookups"] > 0
-    assert hooks_on.session.rope_counters()["out_of_bounds"] == 0
+@each_case
+def test_hooks_off_is_stock_bit_for_bit(smollm2: Path, stock: Write, case: int) -> None:
+    assert ours(smollm2, Hooks.none(), case) == stock(case)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_golden_text_is_written_on_every_machine(hooks_on: Engine, case: int) -> None:
+@each_case
+def test_hooks_on_is_stock_bit_for_bit(smollm2: Path, stock: Write, case: int) -> None:
+    assert ours(smollm2, Hooks(), case) == stock(case)
+
+
+def test_two_threads_change_nothing_of_that(
+    smollm2: Path, stock: Callable[..., GreedyText]
+) -> None:
+    assert ours(smollm2, Hooks(), 0, threads=2) == stock(0, threads=2)
+
+
+@each_case
+def test_golden_text_is_written_on_every_machine(smollm2: Path, engine: Engine, case: int) -> None:
     golden = GOLDEN[case]
-    assert hooks_on.tokenize(golden["prompt"], parse_special=True) == golden["prompt_tokens"]
-    ours = greedy_text(hooks_on, golden["prompt_tokens"], TOKENS)
-    assert ours.agrees_with(GreedyText(golden["ids"], golden["margins"]), TIE_ACROSS_MACHINES)
+    assert engine.tokenize(golden["prompt"], parse_special=True) == golden["prompt_tokens"]
+    text = greedy_text(engine, golden["prompt_tokens"], TOKENS)
+    assert text.agrees_with(GreedyText(golden["ids"], golden["margins"]), TIE_ACROSS_MACHINES)
