@@ -62,7 +62,8 @@ def test_whatever_changes_the_libraries_changes_the_key(tools: Toolchain, tmp_pa
     others = [
         build(replace(tools, native=False)),
         build(replace(tools, predefined=tools.predefined + "#define __NEW_FEATURE__ 1\n")),
-        build(replace(tools, cxx="/bin/echo")),  # another compiler
+        build(replace(tools, cc="/bin/echo")),  # another compiler
+        build(replace(tools, cxx="/bin/echo")),
         build(tools, cuda),
         build(tools, replace(cuda, architectures="80-real")),
         build(tools, replace(cuda, version="12.8")),

@@ -74,7 +74,7 @@ class LlamaBuild:
             "patches": _contents(self.manifest.parent),
             "hook headers": _contents(self.hook_include),
             "project": _contents(PROJECT),
-            "compiler": self.toolchain.compiler,
+            "compilers": [self.toolchain.c_compiler, self.toolchain.compiler],
             "predefined": self.toolchain.predefined,
             "flags": {
                 name: os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "CUDAFLAGS")

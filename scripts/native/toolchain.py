@@ -68,7 +68,12 @@ class Toolchain:
     @property
     def compiler(self) -> str:
         """First line of `c++ --version`."""
-        return _output([self.cxx, "--version"]).splitlines()[0]
+        return _version(self.cxx)
+
+    @property
+    def c_compiler(self) -> str:
+        """First line of `cc --version`."""
+        return _version(self.cc)
 
 
 def find_toolchain() -> Toolchain:
@@ -138,6 +143,10 @@ def _tool(name: str) -> str:
     if found is None:
         raise BuildError(f"{name} is missing: {sys.executable} -m pip install {name}")
     return found
+
+
+def _version(compiler: str) -> str:
+    return _output([compiler, "--version"]).splitlines()[0]
 
 
 def _output(command: list[str]) -> str:
