@@ -47,7 +47,7 @@ def tiny(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def tiny_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     out = tmp_path_factory.mktemp("synth") / "tiny.gguf"
     synthesize("tiny", "Q4_K_M", out)
-    with Engine(out, EngineConfig(n_ctx=1024, threads=2)) as engine:
+    with Engine(out, EngineConfig(n_ctx=1024, threads=1)) as engine:
         yield engine
 
 
@@ -151,7 +151,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path)
 
 
 def test_logits_stay_finite_and_peaked_over_a_long_prompt_and_decode(tiny: Path) -> None:
-    with Engine(tiny, EngineConfig(n_ctx=1024, threads=2)) as engine:
+    with Engine(tiny, EngineConfig(n_ctx=1024, threads=1)) as engine:
         session = engine.session
         session.prefill([(7 * i * i + i) % 1792 for i in range(512)])
         rows = []

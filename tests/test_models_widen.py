@@ -135,7 +135,7 @@ def test_logits_in_the_engine_are_within_its_rounding(
 def followed(path: Path) -> NDArray[np.float64]:
     """The engine's logits along a golden text: [64, n_vocab]."""
     found = []
-    with Engine(path, EngineConfig(n_ctx=256, threads=2)) as engine:
+    with Engine(path, EngineConfig(n_ctx=256, threads=1)) as engine:
         engine.session.prefill(GOLDEN[0]["prompt_tokens"])
         for token in GOLDEN[0]["ids"]:
             found.append(engine.session.logits().astype(np.float64))
@@ -236,7 +236,7 @@ def test_greedy_text_in_the_engine_is_the_same_with_float_weights(tmp_path: Path
     widen(source, out)
     texts = []
     for path in (source, out):
-        with Engine(path, EngineConfig(n_ctx=256, threads=2)) as engine:
+        with Engine(path, EngineConfig(n_ctx=256, threads=1)) as engine:
             texts.append(
                 [greedy_text(engine, [1, first, 280], 64).ids for first in range(260, 266)]
             )
