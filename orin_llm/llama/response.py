@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from orin_llm.engine import Completion, Engine, Result, TokenLogprobs
-from orin_llm.llama_types import (
+from orin_llm.llama.types import (
     ChatCompletionLogprobs,
     ChatCompletionStreamResponseDelta,
     CompletionChoice,

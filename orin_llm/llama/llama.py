@@ -8,10 +8,10 @@ from typing import Any
 
 from orin_llm.engine import Request, SamplingParams
 from orin_llm.errors import UsageError
-from orin_llm.llama_model import LlamaModel
-from orin_llm.llama_options import RANDOM_SEEDS, refuse_unsupported, stop_texts
-from orin_llm.llama_response import Response, chat_chunks, chat_response
-from orin_llm.llama_types import (
+from orin_llm.llama.model import LlamaModel
+from orin_llm.llama.options import RANDOM_SEEDS, refuse_unsupported, stop_texts
+from orin_llm.llama.response import Response, chat_chunks, chat_response
+from orin_llm.llama.types import (
     ChatCompletionRequestMessage,
     ChatCompletionTool,
     CreateChatCompletionResponse,
@@ -50,7 +50,7 @@ class Llama(LlamaModel):
         Raises:
             OrinError: there is no such file, or it cannot be fetched.
         """
-        from orin_llm.llama_hub import fetch
+        from orin_llm.llama.hub import fetch
 
         path, *_ = [
             fetch(repo_id, name, local_dir=local_dir, cache_dir=cache_dir)

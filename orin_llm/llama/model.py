@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from orin_llm.engine import Engine, Hooks, LoadProgress
 from orin_llm.errors import UsageError
-from orin_llm.llama_options import RANDOM_SEEDS, check_constructor_options, engine_config
+from orin_llm.llama.options import RANDOM_SEEDS, check_constructor_options, engine_config
 from orin_llm.text.encode import ChatEncoder
 from orin_llm.text.template import ChatTemplate
 
