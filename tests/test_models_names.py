@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orin_llm.errors import ModelFileError, UsageError
-from orin_llm.models import quants, reference, split
+from orin_llm.gguf import split
+from orin_llm.models import quants, reference
 from orin_llm.models.names import MAX_NAME_CHARS, derive, derive_from_url, normalise
 from orin_llm.models.reference import (
     HubReference,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from orin_llm.errors import DeviceUnavailable
-from orin_llm.models.split import parts_of
+from orin_llm.gguf.split import parts_of
 
 
 class Tensor(Protocol):
@@ -17,6 +17,7 @@ class Tensor(Protocol):
     Attributes:
         type: such as `Q4_K`.
         shape: elements, the fastest dimension first.
+        offset: of its data, from the beginning of the file.
         nbytes: bytes of its data.
     """
 
@@ -26,6 +27,8 @@ class Tensor(Protocol):
     def type(self) -> str: ...
     @property
     def shape(self) -> Sequence[int]: ...
+    @property
+    def offset(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
 

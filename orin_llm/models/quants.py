@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from orin_llm.errors import UsageError
+from orin_llm.gguf.split import FileGroup, group
 from orin_llm.models.reference import DEFAULT_QUANT, HubReference
-from orin_llm.models.split import FileGroup, group
 
 _LABEL = re.compile(
     r"(?<![A-Z0-9])(?:UD-)?(?:I?Q[1-8](?:_[A-Z0-9]+)*|TQ[12]_0|BF16|FP?16|FP?32|[MN]XFP4(?:_[A-Z0-9]+)*)"

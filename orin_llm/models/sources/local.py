@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from orin_llm.models import names, split
+from orin_llm.gguf import split
+from orin_llm.models import names
 from orin_llm.models.disk import link_or_copy
 from orin_llm.models.reference import require_file
 from orin_llm.models.reporter import Reporter

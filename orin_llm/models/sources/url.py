@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from orin_llm.models import names, split
+from orin_llm.gguf import split
+from orin_llm.models import names
 from orin_llm.models.reference import UrlReference
 from orin_llm.models.reporter import Reporter
 from orin_llm.models.sources import http
