@@ -31,8 +31,9 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from orin_llm._native import TensorInfo, check_gguf
 from orin_llm.errors import ModelFileError
+from orin_llm.gguf.header import Tensor as TensorInfo
+from orin_llm.gguf.header import read_header
 from orin_llm.models.gguf_io import (
     Metadata,
     Progress,
@@ -102,7 +103,7 @@ def widen(
         UsageError: `out` exists.
         OrinError: the disk has no room or cannot be written.
     """
-    header = check_gguf(str(source))
+    header = read_header(source)
     metadata = read_metadata(source)
     old, new = _plan(source, metadata)
     metadata |= _new_metadata(metadata, old, new)

@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from orin_llm._native import check_gguf
 from orin_llm.cli.progress import load_engine
 from orin_llm.cli.render import AnswerWriter, statistics
 from orin_llm.cli.template import chat_template
 from orin_llm.engine import Completion, Engine, Request, Result, SamplingParams
 from orin_llm.errors import UsageError
+from orin_llm.gguf.header import read_header
 from orin_llm.models.store import resolve
 from orin_llm.text.conversation import Conversation
 from orin_llm.text.conversation_file import ConversationFileError, read_messages
@@ -174,7 +174,7 @@ class Chat:
         old = self._options
         self._options = replace(old, model=name)
         try:
-            check_gguf(str(resolve(name)))
+            read_header(resolve(name))
         except BaseException:
             self._options = old
             raise
