@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from orin_llm.errors import ModelFileError, UsageError
@@ -144,6 +144,7 @@ def test_a_malformed_reference_says_what_was_expected(bad: str, says: str) -> No
 
 
 @given(st.text(max_size=60))
+@example("~nobody-of-that-name")
 def test_any_text_is_a_reference_or_a_usage_error(text: str) -> None:
     try:
         parse(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,7 +92,7 @@ def parse(text: str) -> Reference:
     if scheme and "://" in text:
         raise UsageError(f"{text!r} cannot be fetched: {scheme}: is not supported, use https:")
     if "/" in text or text.startswith("~") or text.lower().endswith(".gguf"):
-        return PathReference(Path(text).expanduser())
+        return PathReference(Path(os.path.expanduser(text)))
     return NameReference(normalise(text))
 
 

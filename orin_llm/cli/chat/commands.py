@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -186,4 +187,4 @@ def _only_path(text: str, usage: str) -> Path:
 def _path(name: str, usage: str) -> Path:
     if not name:
         raise UsageError(f"expected a file name: {usage}")
-    return Path(name).expanduser()
+    return Path(os.path.expanduser(name))
