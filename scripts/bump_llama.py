@@ -30,8 +30,8 @@ from native.errors import BuildError
 from native.llama import unpack_sources
 from native.patches import load_manifest, plan_patches
 from orin_llm.errors import OrinError
+from orin_llm.host.disk import sha256
 from orin_llm.upstream import PIN, Pin, cache_dir
-from orin_llm.upstream.fetch import sha256_of
 
 PIN_FILE = "orin_llm/upstream/pin.json"
 _NOT_COPIED = (".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
@@ -52,7 +52,7 @@ def download(version: str) -> Pin:
         if subprocess.run(command).returncode != 0:
             raise BuildError(f"pip could not fetch {PIN.package} {version}")
         archive = next(Path(scratch).glob("*.tar.gz"))
-        pin = Pin(PIN.package, version, sha256_of(archive), upstream_commit(archive))
+        pin = Pin(PIN.package, version, sha256(archive), upstream_commit(archive))
         os.replace(archive, folder / pin.archive_name)
     return pin
 

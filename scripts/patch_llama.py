@@ -25,6 +25,7 @@ from native.patches import (
     load_manifest,
     plan_patches,
 )
+from native.progress import say
 from orin_llm.upstream import fetch_sdist
 
 MANIFEST = ROOT / "cpp" / "patches" / "manifest.toml"
@@ -71,7 +72,7 @@ def main() -> int:
         if arguments.command == "apply":
             apply_patches(load_manifest(MANIFEST), arguments.folder)
         else:
-            unpack_sources(fetch_sdist(), arguments.folder)
+            unpack_sources(fetch_sdist(report=say), arguments.folder)
     except PatchError as error:
         print(error, file=sys.stderr)
         return 1

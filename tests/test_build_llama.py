@@ -242,6 +242,6 @@ def test_builds_that_nobody_used_for_long_are_removed(old_builds: Path) -> None:
 def test_a_build_in_progress_is_not_removed(old_builds: Path) -> None:
     from orin_llm.upstream.locking import file_lock
 
-    with file_lock(old_builds / "unfinished.lock", "a build"):
+    with file_lock(old_builds / "unfinished.lock"):
         remove_unused(old_builds, days=30)
     assert (old_builds / "unfinished.partial").is_dir()

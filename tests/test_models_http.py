@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,12 +30,6 @@ class Recorder(Reporter):
 
     def progress(self, progress: Progress) -> None:
         self.steps.append(progress)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 @pytest.fixture
@@ -343,7 +336,7 @@ def test_other_machines_are_not_this_one(host: str | None) -> None:
 def test_a_full_disk_is_noticed_before_anything_is_written(
     server: Server, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orin_llm.models.disk.SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr("orin_llm.host.disk.SPARE_BYTES", 1 << 60)
     with pytest.raises(OrinError, match=r"not enough room in .*200\.0 kB are needed"):
         get(server.add("/m.gguf", Served(FILE)), target)
     assert list(target.parent.iterdir()) == []

@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
-from orin_llm.models import lock
 from orin_llm.models.manifest import MANIFEST, Manifest, StoredFile
 from orin_llm.models.store import Store, default_model_name, default_root, resolve
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "models")
+from orin_llm.upstream.locking import file_lock
 
 
 def put(store: Store, name: str, source: str = "test", data: bytes = b"data") -> Manifest:
@@ -176,7 +171,7 @@ def test_the_record_is_plain_json(store: Store) -> None:
 
 
 def _append_slowly(path: Path, log: Path, text: str) -> None:
-    with lock.held(path):
+    with file_lock(path):
         before = log.read_text()
         time.sleep(0.01)
         log.write_text(before + text)
@@ -195,12 +190,11 @@ def test_processes_that_want_one_lock_take_turns(tmp_path: Path) -> None:
     for worker in workers:
         worker.join()
     assert sorted(log.read_text()) == ["0", "1", "2", "3"]
-    assert not (tmp_path / "lock").exists()
 
 
 def test_a_lock_whose_holder_died_is_free(tmp_path: Path) -> None:
     (tmp_path / "lock").write_bytes(b"")  # the file alone holds nothing
-    with lock.held(tmp_path / "lock", lambda: pytest.fail("waited")):
+    with file_lock(tmp_path / "lock", lambda: pytest.fail("waited")):
         pass
 
 
@@ -211,13 +205,13 @@ def test_whoever_has_to_wait_is_told_once(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         try:
-            with lock.held(path):
+            with file_lock(path):
                 os.write(writer, b"held")
                 time.sleep(0.2)
         finally:
             os._exit(0)
     os.read(reader, 4)
-    with lock.held(path, lambda: told.append("waiting")):
+    with file_lock(path, lambda: told.append("waiting")):
         pass
     os.waitpid(child, 0)
     assert told == ["waiting"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import math
+import shutil
 import subprocess
 import sys
 import tracemalloc
@@ -21,14 +22,22 @@ from hypothesis import strategies as st
 from orin_llm._native import check_gguf
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.errors import OrinError, UsageError
-from orin_llm.models import output_file
 from orin_llm.models.gguf_io import Metadata, row_bytes
 from orin_llm.models.quant_mix import FILE_TYPES, needs_more_bits
 from orin_llm.models.random_blocks import random_blocks
+from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.models.shapes import SHAPES
 from orin_llm.models.synth import model_tensors, rope_factors, synthesize, write_model
 from orin_llm.models.vocabulary import llama_vocabulary
 from orin_llm.text.template import ChatTemplate
+
+
+class Recorder(Reporter):
+    def __init__(self) -> None:
+        self.seen: list[Progress] = []
+
+    def progress(self, progress: Progress) -> None:
+        self.seen.append(progress)
 
 
 @pytest.fixture(scope="session")
@@ -249,12 +258,13 @@ def test_interrupting_leaves_nothing_behind_and_an_old_file_as_it_was(tmp_path: 
     out = tmp_path / "x.gguf"
     out.write_text("precious")
 
-    def interrupt(done: int, total: int) -> None:
-        if done > total // 2:
-            raise KeyboardInterrupt
+    class Interrupt(Reporter):
+        def progress(self, progress: Progress) -> None:
+            if progress.done > (progress.total or 0) // 2:
+                raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        synthesize("tiny", "Q4_K_M", out, force=True, on_progress=interrupt)
+        synthesize("tiny", "Q4_K_M", out, force=True, reporter=Interrupt())
     assert list(tmp_path.iterdir()) == [out]
     assert out.read_text() == "precious"
 
@@ -262,23 +272,24 @@ def test_interrupting_leaves_nothing_behind_and_an_old_file_as_it_was(tmp_path: 
 def test_a_full_disk_is_known_before_the_weights_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usage = output_file.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(output_file.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
-    seen: list[int] = []
-    with pytest.raises(OrinError, match="not enough disk space"):
-        synthesize("tiny", "Q4_K_M", tmp_path / "x.gguf", on_progress=lambda d, t: seen.append(d))
-    assert seen == []
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+    recorder = Recorder()
+    with pytest.raises(OrinError, match="not enough room"):
+        synthesize("tiny", "Q4_K_M", tmp_path / "x.gguf", reporter=recorder)
+    assert recorder.seen == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_progress_grows_to_the_bytes_of_the_tensors(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
+    recorder = Recorder()
     out = tmp_path / "x.gguf"
-    synthesize("tiny", "Q8_0", out, on_progress=lambda done, total: seen.append((done, total)))
-    done = [d for d, _ in seen]
+    synthesize("tiny", "Q8_0", out, reporter=recorder)
+    done = [progress.done for progress in recorder.seen]
     assert done == sorted(done)
     header = check_gguf(str(out))
-    assert seen[-1] == (header.file_bytes - header.data_offset,) * 2
+    total = header.file_bytes - header.data_offset
+    assert recorder.seen[-1] == Progress("writing x.gguf", total, total)
 
 
 def test_memory_does_not_grow_with_the_file(vocabulary: Metadata, tmp_path: Path) -> None:

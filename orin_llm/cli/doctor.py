@@ -102,7 +102,7 @@ def cpu_line(cpu: Cpu) -> str:
 
 def gpu_line(gpu: Gpu) -> str:
     """Name, capability, memory."""
-    from orin_llm.models.disk import size_text
+    from orin_llm.host.units import size_text
 
     parts = [gpu.name]
     if gpu.compute_capability:
@@ -118,7 +118,7 @@ def gpu_line(gpu: Gpu) -> str:
 
 def memory_line(memory: Memory) -> str:
     """Available, total, swap, the GPU's share."""
-    from orin_llm.models.disk import size_text
+    from orin_llm.host.units import size_text
 
     text = f"{size_text(memory.available)} available of {size_text(memory.total)}"
     if memory.limited:

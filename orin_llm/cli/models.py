@@ -5,8 +5,6 @@ from __future__ import annotations
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,7 +92,7 @@ def remove_models(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove models, and what unfinished pulls of them left."""
-    from orin_llm.models.disk import size_text
+    from orin_llm.host.units import size_text
 
     store = _store()
     unknown = [n for n in names if not store.has(n) and not store.partial_folder(n).is_dir()]
@@ -186,10 +184,11 @@ def synthesize_model(
     quiet: Quiet = False,
 ) -> None:
     """Write a model of a real one's shape with random weights, for speed work."""
+    from orin_llm.cli.models_progress import reporter
     from orin_llm.models.synth import synthesize
 
-    with _write_progress(out, quiet) as on_progress:
-        synthesize(shape, quant, out, seed=seed, force=force, on_progress=on_progress)
+    with reporter(quiet) as report:
+        synthesize(shape, quant, out, seed=seed, force=force, reporter=report)
     _print_path(out)
 
 
@@ -201,22 +200,14 @@ def widen_model(
     quiet: Quiet = False,
 ) -> None:
     """Pad a model with zeros so that K-quants fit its rows; its output stays the same."""
+    from orin_llm.cli.models_progress import reporter
     from orin_llm.models.store import resolve
     from orin_llm.models.widen import widen
 
     path = resolve(source)
-    with _write_progress(out, quiet) as on_progress:
-        widen(path, out, force=force, on_progress=on_progress)
-    _print_path(out)
-
-
-@contextmanager
-def _write_progress(out: Path, quiet: bool) -> Iterator[Callable[[int, int], None]]:
-    from orin_llm.cli.models_progress import reporter
-    from orin_llm.models.reporter import Progress
-
     with reporter(quiet) as report:
-        yield lambda done, total: report.progress(Progress(f"writing {out.name}", done, total))
+        widen(path, out, force=force, reporter=report)
+    _print_path(out)
 
 
 def _print_path(path: Path) -> None:

@@ -51,7 +51,7 @@ class Listing:
         return self.store.folder(manifest.name) / manifest.files[0].name
 
     def _rows(self) -> list[list[str]]:
-        from orin_llm.models.disk import size_text
+        from orin_llm.host.units import size_text
 
         rows = []
         for m in self.stored:
@@ -63,7 +63,7 @@ class Listing:
         return rows
 
     def _notes(self) -> list[str]:
-        from orin_llm.models.disk import size_text
+        from orin_llm.host.units import size_text
 
         notes = [f"damaged: {problem}" for problem in self.damaged.values()]
         if not self.stored and not self.damaged:

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from orin_llm.cli.render import visible
-from orin_llm.models.disk import size_text
+from orin_llm.host.units import size_text
 from orin_llm.models.reporter import Progress, Reporter
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from orin_llm.cli.render import tolerate_narrow_encoding, visible
+from orin_llm.host.units import size_text
 from orin_llm.models.describe import count_text
-from orin_llm.models.disk import size_text
 from orin_llm.models.fit import KEPT_FREE, Fit
 from orin_llm.models.show import Facts
 

@@ -21,9 +21,9 @@ from gguf import GGUFValueType as ValueType
 from numpy.typing import NDArray
 
 from orin_llm.errors import ModelFileError
-from orin_llm.models.output_file import replacing, require_space
-
-Progress = Callable[[int, int], None]  # (bytes done, bytes in all)
+from orin_llm.host.disk import require_space
+from orin_llm.models.output_file import new_file
+from orin_llm.models.reporter import Progress, Reporter
 
 
 @dataclass(frozen=True)
@@ -157,14 +157,16 @@ def write_gguf(
     tensors: Sequence[Tensor],
     *,
     force: bool = False,
-    on_progress: Progress | None = None,
+    reporter: Reporter | None = None,
 ) -> None:
     """Writes a GGUF file that appears under its name only when it is complete.
 
     Raises:
-        UsageError, OrinError: as `output_file.replacing` and `output_file.require_space`.
+        UsageError, OrinError: as `output_file.new_file` and `host.disk.require_space`.
     """
-    with replacing(out, force=force) as part:
+    report = (reporter or Reporter()).progress
+    step = f"writing {out.name}"
+    with new_file(out, force=force) as part:
         alignment = _write_header(part, metadata, tensors)
         padded = [-(-tensor.nbytes // alignment) * alignment for tensor in tensors]
         total = sum(padded)
@@ -177,14 +179,12 @@ def write_gguf(
                 for chunk in tensor.chunks():
                     file.write(chunk.data)
                     written += chunk.nbytes
-                    if on_progress is not None:
-                        on_progress(done + written, total)
+                    report(Progress(step, done + written, total))
                 if written != tensor.nbytes:
                     raise ValueError(f"{tensor.name}: {written} bytes made, {tensor.nbytes} due")
                 file.write(bytes(padded_bytes - written))
                 done += padded_bytes
-            if on_progress is not None:
-                on_progress(total, total)
+            report(Progress(step, total, total))
 
 
 def _write_header(path: Path, metadata: Metadata, tensors: Sequence[Tensor]) -> int:

@@ -1,23 +1,19 @@
-"""A large file that appears whole or not at all."""
+"""A model file that is written: where it may go, and what goes wrong."""
 
 from __future__ import annotations
 
 import errno
-import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from orin_llm.errors import OrinError, UsageError
+from orin_llm.host.disk import replacing
 
 
 @contextmanager
-def replacing(out: Path, *, force: bool) -> Iterator[Path]:
-    """Yields the path of an empty file beside `out`, which takes its name when the block ends well.
-
-    When the block ends otherwise (an error, Ctrl-C) the file is removed and `out` is as it was.
+def new_file(out: Path, *, force: bool) -> Iterator[Path]:
+    """Yields the path of an empty file beside `out`; see `host.disk.replacing`.
 
     Raises:
         UsageError: `out` exists and `force` is false, or it is a folder, or its folder is missing.
@@ -29,31 +25,11 @@ def replacing(out: Path, *, force: bool) -> Iterator[Path]:
         raise UsageError(f"the folder {out.parent} does not exist; create it first")
     if out.exists() and not force:
         raise UsageError(f"{out} exists; pass --force to overwrite it")
-    part = out.with_name(f".{out.name}.{secrets.token_hex(4)}.part")
     try:
-        part.open("xb").close()
-        yield part
-        with part.open("rb") as written:
-            os.fsync(written.fileno())  # the name must never outlive the data in a power cut
-        part.replace(out)
+        with replacing(out) as part:
+            yield part
     except OSError as error:
         raise OrinError(_explain(error, out)) from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def require_space(folder: Path, nbytes: int) -> None:
-    """Checks that `nbytes` fit on the disk that holds `folder`.
-
-    Raises:
-        OrinError: they do not; the message says how much is needed and how much is free.
-    """
-    free = shutil.disk_usage(folder).free
-    if nbytes > free:
-        raise OrinError(
-            f"not enough disk space in {folder}: {nbytes / 2**30:.2f} GiB needed, "
-            f"{free / 2**30:.2f} GiB free; free some space or choose another folder"
-        )
 
 
 def _explain(error: OSError, out: Path) -> str:

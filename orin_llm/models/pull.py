@@ -12,6 +12,8 @@ from pathlib import Path
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.header import read_header
+from orin_llm.host.disk import require_space
+from orin_llm.host.units import size_text
 from orin_llm.models import describe, disk, reference
 from orin_llm.models.manifest import Manifest, StoredFile
 from orin_llm.models.names import normalise
@@ -122,7 +124,7 @@ def _fetch(
     folder = store.make_partial(name)
     _start_over_unless(source.reference, folder)
     try:
-        disk.require_space(folder, _missing_bytes(source, folder))
+        require_space(folder, _missing_bytes(source, folder))
         files = tuple(
             _fetch_file(source, _pinned(file, sha256), folder, reporter) for file in source.files
         )
@@ -138,9 +140,7 @@ def _fetch(
         ) from None
     except KeyboardInterrupt:
         kept = _came(folder)
-        went_on = (
-            f"{disk.size_text(kept)} are kept, pull again to go on" if kept else "nothing came"
-        )
+        went_on = f"{size_text(kept)} are kept, pull again to go on" if kept else "nothing came"
         reporter.message(f"interrupted: {went_on}")
         raise
     except OSError as error:

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orin_llm.errors import ModelFileError, OrinError
-from orin_llm.models import lock, reference
+from orin_llm.models import reference
 from orin_llm.models.manifest import MANIFEST, Manifest
 from orin_llm.models.names import normalise
 from orin_llm.models.reference import NameReference, PathReference
+from orin_llm.upstream.locking import OnWait, file_lock
 
 default_model_name = "smollm2"
 
@@ -116,13 +117,12 @@ class Store:
         return None
 
     @contextmanager
-    def locked(self, name: str, on_wait: lock.OnWait | None = None) -> Iterator[None]:
+    def locked(self, name: str, on_wait: OnWait | None = None) -> Iterator[None]:
         """Hold the model's lock, between processes too; `on_wait` is called if another has it."""
-        folder = self.root / ".locks"
+        path = self.root / ".locks" / normalise(name)
         with ExitStack() as stack:
             try:
-                folder.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(lock.held(folder / normalise(name), on_wait))
+                stack.enter_context(file_lock(path, on_wait))
             except OSError as error:
                 raise self._unusable(error) from None
             yield

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from orin_llm.errors import UsageError
-from orin_llm.models.gguf_io import Metadata, Progress, Tensor, Value, row_bytes, write_gguf
+from orin_llm.models.gguf_io import Metadata, Tensor, Value, row_bytes, write_gguf
 from orin_llm.models.quant_mix import FileType, file_type_named, is_output_matrix, matrix_type
 from orin_llm.models.random_blocks import random_blocks, random_norm
+from orin_llm.models.reporter import Reporter
 from orin_llm.models.shapes import ModelShape, shape_named
 from orin_llm.models.vocabulary import llama_vocabulary, tokenizer_metadata
 
@@ -46,7 +47,7 @@ def synthesize(
     *,
     seed: int = 0,
     force: bool = False,
-    on_progress: Progress | None = None,
+    reporter: Reporter | None = None,
 ) -> None:
     """Writes a model of `shape`, quantized as llama.cpp would quantize it to `quant`.
 
@@ -57,7 +58,7 @@ def synthesize(
         shape: a name in `shapes.SHAPES`.
         quant: a name in `quant_mix.FILE_TYPES`.
         force: overwrite `out` if it exists.
-        on_progress: called with the bytes written and the bytes in all.
+        reporter: told how far the work is.
 
     Raises:
         UsageError: an unknown shape or quantization, a negative seed, or an `out` that exists.
@@ -66,8 +67,9 @@ def synthesize(
     model, file_type = shape_named(shape), file_type_named(quant)
     if seed < 0:
         raise UsageError(f"the seed must not be negative, got {seed}")
-    vocabulary = llama_vocabulary()
-    write_model(model, file_type, vocabulary, out, seed=seed, force=force, on_progress=on_progress)
+    reporter = reporter or Reporter()
+    vocabulary = llama_vocabulary(reporter)
+    write_model(model, file_type, vocabulary, out, seed=seed, force=force, reporter=reporter)
 
 
 def write_model(
@@ -78,12 +80,12 @@ def write_model(
     *,
     seed: int = 0,
     force: bool = False,
-    on_progress: Progress | None = None,
+    reporter: Reporter | None = None,
 ) -> None:
     """`synthesize` for a shape, file type and vocabulary of the caller's own."""
     metadata = _metadata(model, file_type) | tokenizer_metadata(vocabulary, model.n_vocab)
     tensors = list(model_tensors(model, file_type, seed))
-    write_gguf(out, metadata, tensors, force=force, on_progress=on_progress)
+    write_gguf(out, metadata, tensors, force=force, reporter=reporter)
 
 
 def _metadata(model: ModelShape, file_type: FileType) -> Metadata:

@@ -8,6 +8,7 @@ from gguf import GGUFValueType as ValueType
 from gguf import TokenType
 
 from orin_llm.models.gguf_io import Metadata, Value, read_metadata
+from orin_llm.models.reporter import Reporter
 from orin_llm.upstream import vocab_file
 
 # The Llama 3 dialogue format.
@@ -23,13 +24,13 @@ CHAT_TEMPLATE = """\
 """
 
 
-def llama_vocabulary() -> Metadata:
+def llama_vocabulary(reporter: Reporter | None = None) -> Metadata:
     """The metadata of the vocabulary-only file of Llama 3 that ships with llama.cpp's sources.
 
     Raises:
         UpstreamError: the sources cannot be had.
     """
-    return read_metadata(vocab_file("llama-bpe"))
+    return read_metadata(vocab_file("llama-bpe", report=(reporter or Reporter()).message))
 
 
 def tokenizer_metadata(vocabulary: Metadata, n_vocab: int) -> Metadata:

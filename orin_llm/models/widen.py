@@ -36,13 +36,13 @@ from orin_llm.gguf.header import Tensor as TensorInfo
 from orin_llm.gguf.header import read_header
 from orin_llm.models.gguf_io import (
     Metadata,
-    Progress,
     Tensor,
     Value,
     read_metadata,
     row_bytes,
     write_gguf,
 )
+from orin_llm.models.reporter import Reporter
 
 BLOCK = 256  # weights in a block of the K-quants
 _CHUNK_BYTES = 8 << 20
@@ -86,7 +86,7 @@ _AXES = {
 
 
 def widen(
-    source: Path, out: Path, *, force: bool = False, on_progress: Progress | None = None
+    source: Path, out: Path, *, force: bool = False, reporter: Reporter | None = None
 ) -> None:
     """Writes `source` padded so that every matrix's rows divide by 256, with the same output.
 
@@ -96,7 +96,7 @@ def widen(
     Args:
         source: a dense model of the llama architecture.
         force: overwrite `out` if it exists.
-        on_progress: called with the bytes written and the bytes in all.
+        reporter: told how far the work is.
 
     Raises:
         ModelFileError: `source` is damaged, cannot be widened, or has nothing to widen.
@@ -109,7 +109,7 @@ def widen(
     metadata |= _new_metadata(metadata, old, new)
     data = np.memmap(source, dtype=np.uint8, mode="r")
     tensors = [_widened(source, info, data, old, new) for info in header.tensors]
-    write_gguf(out, metadata, tensors, force=force, on_progress=on_progress)
+    write_gguf(out, metadata, tensors, force=force, reporter=reporter)
 
 
 def _plan(source: Path, metadata: Metadata) -> tuple[Widths, Widths]:

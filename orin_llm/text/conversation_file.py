@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from orin_llm.errors import OrinError
+from orin_llm.host.disk import replacing
 from orin_llm.text.template import Message
 
 FORMAT = "orin-llm conversation"
@@ -26,21 +25,11 @@ def write_messages(path: Path, messages: Sequence[Message]) -> None:
     """Write a new file beside the old one, then put it in its place."""
     content = {"format": FORMAT, "version": VERSION, "messages": list(messages)}
     text = json.dumps(content, ensure_ascii=False, indent=1) + "\n"
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile(
-            "wb", dir=path.parent, prefix=f".{path.name}.", delete=False
-        ) as file:
-            temporary = Path(file.name)
-            file.write(text.encode("utf-8", "surrogatepass"))
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with replacing(path) as part:
+            part.write_bytes(text.encode("utf-8", "surrogatepass"))
     except OSError as error:
         raise ConversationFileError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
 
 
 def read_messages(path: Path) -> list[Message]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from orin_llm.errors import OrinError
+from orin_llm.host.disk import sha256
 from orin_llm.upstream.locking import file_lock
 
 
@@ -45,30 +46,30 @@ def cache_dir() -> Path:
     return Path(base).expanduser().absolute() / "orin-llm"
 
 
-def sha256_of(path: Path) -> str:
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+def no_report(message: str) -> None:
+    """Drops what a fetch says of its progress."""
 
 
-def fetch_sdist(pin: Pin = PIN, cache: Path | None = None) -> Path:
+def fetch_sdist(
+    pin: Pin = PIN, cache: Path | None = None, report: Callable[[str], None] = no_report
+) -> Path:
     """Return the pinned archive, downloading it with pip when the cache has no intact copy.
 
-    pip brings the user's own settings (index, mirror, proxy, certificates). Raises UpstreamError
-    when pip is missing, cannot reach an index, or gets a file with another hash.
+    pip brings the user's own settings (index, mirror, proxy, certificates). `report` is told of
+    what takes long. Raises UpstreamError when pip is missing, cannot reach an index, or gets a
+    file with another hash.
     """
     folder = (cache or cache_dir()) / "upstream"
     archive = folder / pin.archive_name
-    with file_lock(folder / f"{pin.archive_name}.lock", f"download of {pin.archive_name}"):
-        if archive.exists() and sha256_of(archive) == pin.sha256:
+    waiting = f"waiting for another process: download of {pin.archive_name}"
+    with file_lock(folder / f"{pin.archive_name}.lock", lambda: report(waiting)):
+        if archive.exists() and sha256(archive) == pin.sha256:
             return archive
         for leftover in folder.glob("download-*"):  # of a process that was killed
             shutil.rmtree(leftover, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix="download-") as scratch:
-            downloaded = _pip_download(pin, Path(scratch))
-            found = sha256_of(downloaded)
+            downloaded = _pip_download(pin, Path(scratch), report)
+            found = sha256(downloaded)
             if found != pin.sha256:
                 raise UpstreamError(
                     f"{pin.archive_name}: expected SHA-256 {pin.sha256}, found {found}"
@@ -77,7 +78,7 @@ def fetch_sdist(pin: Pin = PIN, cache: Path | None = None) -> Path:
     return archive
 
 
-def _pip_download(pin: Pin, folder: Path) -> Path:
+def _pip_download(pin: Pin, folder: Path, report: Callable[[str], None]) -> Path:
     """pip checks the hash of the archive before it runs the archive's build back end."""
     requirements = folder / "requirements.txt"
     requirements.write_text(f"{pin.package}=={pin.version} --hash=sha256:{pin.sha256}\n")
@@ -86,7 +87,7 @@ def _pip_download(pin: Pin, folder: Path) -> Path:
         *("--no-deps", "--no-binary", pin.package, "--require-hashes"),
         *("--dest", str(folder), "--requirement", str(requirements)),
     ]
-    print(f"fetching {pin.archive_name} (about 75 MB) with pip", file=sys.stderr, flush=True)
+    report(f"fetching {pin.archive_name} (about 75 MB) with pip")
     result = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     archive = folder / pin.archive_name
     if result.returncode == 0 and archive.exists():

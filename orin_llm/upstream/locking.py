@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+OnWait = Callable[[], None]
+
 
 @contextmanager
-def file_lock(path: Path, waiting_for: str) -> Iterator[int]:
-    """Hold `path` exclusively. Says on stderr, once, what it waits for when another holds it.
+def file_lock(path: Path, on_wait: OnWait | None = None) -> Iterator[int]:
+    """Hold `path` exclusively; when another holds it, wait, after calling `on_wait` once.
 
     Gives the file descriptor: a child process that inherits it keeps the lock until it ends too,
     even when its parent is killed. The lock file stays: removing it would let two processes lock
@@ -24,7 +25,8 @@ def file_lock(path: Path, waiting_for: str) -> Iterator[int]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            print(f"waiting for another process: {waiting_for}", file=sys.stderr, flush=True)
+            if on_wait is not None:
+                on_wait()
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield descriptor
     finally:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
-from orin_llm.upstream.fetch import PIN, Pin, UpstreamError, cache_dir, fetch_sdist
+from orin_llm.upstream.fetch import PIN, Pin, UpstreamError, cache_dir, fetch_sdist, no_report
 from orin_llm.upstream.locking import file_lock
 
 LLAMA_ROOT = "vendor/llama.cpp"
@@ -46,19 +46,26 @@ def _inside_llama(member: str) -> str | None:
     return inside[len(prefix) :] if inside.startswith(prefix) else None
 
 
-def vocab_file(name: str, pin: Pin = PIN, cache: Path | None = None) -> Path:
+def vocab_file(
+    name: str,
+    pin: Pin = PIN,
+    cache: Path | None = None,
+    report: Callable[[str], None] = no_report,
+) -> Path:
     """Path of a vocabulary-only GGUF that ships with the sources, such as `llama-bpe`.
 
-    Raises UpstreamError when the archive cannot be had or holds no vocabulary of that name.
+    `report` is told of a download. Raises UpstreamError when the archive cannot be had or holds no
+    vocabulary of that name.
     """
     cache = cache or cache_dir()
     folder = cache / "vocab" / pin.version
     file_name = f"ggml-vocab-{name}.gguf"
     target = folder / file_name
-    with file_lock(folder / ".lock", "unpacking of a vocabulary"):
+    waiting = "waiting for another process: unpacking of a vocabulary"
+    with file_lock(folder / ".lock", lambda: report(waiting)):
         if target.exists():
             return target
-        archive = fetch_sdist(pin, cache)
+        archive = fetch_sdist(pin, cache, report)
         with tempfile.TemporaryDirectory(dir=folder, prefix="unpack-") as scratch:
             member = f"models/{file_name}"
             if not extract(archive, lambda path: path == member, Path(scratch)):

@@ -16,10 +16,9 @@ from pathlib import Path
 from native.cleanup import remove_unused
 from native.cuda import CudaPlan
 from native.patches import apply_patches, load_manifest
-from native.progress import run_logged
+from native.progress import build_lock, run_logged, say
 from native.toolchain import Toolchain, jobs
 from orin_llm.upstream import Pin, cache_dir, extract, fetch_sdist
-from orin_llm.upstream.locking import file_lock
 
 PROJECT = Path(__file__).with_name("llama")
 
@@ -94,7 +93,7 @@ def ensure_llama(build: LlamaBuild, cache: Path | None = None) -> Path:
     if done.exists():
         os.utime(done)  # what is not used for long is removed
         return done
-    with file_lock(cache / "llama" / f"{key}.lock", "build of llama.cpp") as lock:
+    with build_lock(cache / "llama" / f"{key}.lock", "build of llama.cpp") as lock:
         if not done.exists():
             partial = cache / "llama" / f"{key}.partial"
             _prepare_sources(build, partial, cache)
@@ -115,7 +114,7 @@ def _prepare_sources(build: LlamaBuild, partial: Path, cache: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     patches = load_manifest(build.manifest)
     unpacking = partial / "src.unpacking"
-    unpack_sources(fetch_sdist(build.pin, cache), unpacking)
+    unpack_sources(fetch_sdist(build.pin, cache, say), unpacking)
     apply_patches(patches, unpacking)
     shutil.copytree(build.hook_include, partial / "include")
     os.rename(unpacking, source)

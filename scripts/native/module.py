@@ -20,11 +20,10 @@ from native.llama import (
     ccache_launchers,
     ensure_llama,
 )
-from native.progress import run_logged
+from native.progress import build_lock, run_logged
 from native.toolchain import Toolchain, find_toolchain, jobs
 from orin_llm.errors import OrinError
 from orin_llm.upstream import PIN, cache_dir
-from orin_llm.upstream.locking import file_lock
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -43,7 +42,7 @@ def build_module(target: Path) -> None:
     llama = ensure_llama(llama_build(tools, cuda))
     # One tree per Python, shared by every way to install, so that each builds only what changed.
     tree = ROOT / "build" / f"native-{sysconfig.get_config_var('SOABI')}"
-    with file_lock(tree.with_name(f"{tree.name}.lock"), "build of orin_llm/_native") as lock:
+    with build_lock(tree.with_name(f"{tree.name}.lock"), "build of orin_llm/_native") as lock:
         tree.mkdir(parents=True, exist_ok=True)
         facts = build_facts(tools, cuda)
         _write_if_changed(tree / "generated" / "build_info.h", build_info_header(facts))
@@ -141,7 +140,7 @@ def _pybind11_headers() -> Path:
     import pybind11
 
     kept = cache_dir() / "pybind11" / pybind11.__version__
-    with file_lock(kept.with_name(f"{kept.name}.lock"), "copy of the pybind11 headers"):
+    with build_lock(kept.with_name(f"{kept.name}.lock"), "copy of the pybind11 headers"):
         if not kept.exists():
             copying = kept.with_name(f"{kept.name}.partial")
             shutil.rmtree(copying, ignore_errors=True)

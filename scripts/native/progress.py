@@ -1,4 +1,4 @@
-"""Runs cmake and ninja quietly: a progress line on stderr, everything else in a log."""
+"""What a build says on stderr; cmake and ninja run quietly, with everything they say in a log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from native.errors import BuildError
+from orin_llm.upstream.locking import file_lock
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
 _SECONDS_BETWEEN_LINES = 20.0  # where stderr is no terminal
+
+
+def say(message: str) -> None:
+    """One line on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+def build_lock(path: Path, work: str) -> AbstractContextManager[int]:
+    """Hold `path` while doing `work`; says so when another process does it already."""
+    return file_lock(path, lambda: say(f"waiting for another process: {work}"))
 
 
 def run_logged(

@@ -19,10 +19,10 @@ from native.cuda import plan_cuda
 from native.errors import BuildError
 from native.llama import LlamaBuild, ccache_environment, ccache_launchers
 from native.module import llama_build
+from native.progress import build_lock, say
 from native.toolchain import find_toolchain, jobs
 from orin_llm.errors import OrinError
 from orin_llm.upstream import cache_dir, fetch_sdist
-from orin_llm.upstream.locking import file_lock
 
 # What the Python package would build beside the library and we never call.
 _LEFT_OUT = {"LLAVA_BUILD": "OFF", "LLAMA_BUILD_COMMON": "OFF"}
@@ -34,17 +34,17 @@ def ensure_wheel(build: LlamaBuild, cache: Path) -> Path:
     inputs = [build.pin.sha256, build.toolchain.compiler, build.toolchain.predefined, options]
     key = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
     folder = cache / "stock" / f"{build.pin.version}-{key}"
-    with file_lock(folder.with_name(f"{folder.name}.lock"), "build of stock llama-cpp-python"):
+    with build_lock(folder.with_name(f"{folder.name}.lock"), "build of stock llama-cpp-python"):
         if not folder.exists():
             partial = folder.with_name(f"{folder.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
-            _build_wheel(build, fetch_sdist(build.pin, cache), partial, cache)
+            _build_wheel(build, fetch_sdist(build.pin, cache, say), partial, cache)
             os.rename(partial, folder)
     return next(folder.glob("*.whl"))
 
 
 def _build_wheel(build: LlamaBuild, archive: Path, into: Path, cache: Path) -> None:
-    print("building stock llama-cpp-python, the tests' peer", file=sys.stderr, flush=True)
+    say("building stock llama-cpp-python, the tests' peer")
     options = {**build.options(), **_LEFT_OUT, **ccache_launchers(build.toolchain, build.cuda)}
     environment = {
         **os.environ,

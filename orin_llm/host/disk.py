@@ -1,0 +1,62 @@
+"""Disk work: room, checksums, files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from orin_llm.errors import OrinError
+from orin_llm.host.units import size_text
+
+CHUNK_BYTES = 4 << 20
+SPARE_BYTES = 256 << 20  # left free, so that no work fills the disk that the system lives on
+
+
+def require_space(folder: Path, wanted_bytes: int) -> None:
+    """Refuse work that would fill the disk.
+
+    Raises:
+        OrinError: fewer than `wanted_bytes` plus a reserve are free where `folder` is.
+    """
+    free = shutil.disk_usage(folder).free
+    if wanted_bytes and wanted_bytes + SPARE_BYTES > free:
+        raise OrinError(
+            f"not enough room in {folder}: {size_text(wanted_bytes)} are needed and "
+            f"{size_text(SPARE_BYTES)} kept free, {size_text(free)} are there. Free some, or "
+            "choose a folder on a larger disk (the model store's is set by ORIN_LLM_MODELS)"
+        )
+
+
+def sha256(path: Path, on_progress: Callable[[int], None] | None = None) -> str:
+    """SHA-256 of the file, in hex; `on_progress` is called with the bytes done."""
+    digest = hashlib.sha256()
+    done = 0
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            digest.update(chunk)
+            done += len(chunk)
+            if on_progress is not None:
+                on_progress(done)
+    return digest.hexdigest()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yields the path of an empty file beside `path`, to take its name when the block ends well.
+
+    When the block ends otherwise (an error, Ctrl-C) that file is removed and `path` is as it was.
+    """
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        part.open("xb").close()
+        yield part
+        with part.open("rb") as written:
+            os.fsync(written.fileno())  # the name must never outlive the data in a power cut
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,12 @@
+"""Numbers of bytes as people read them."""
+
+from __future__ import annotations
+
+
+def size_text(size: float) -> str:
+    """`1.2 GB`: decimal units, as disks and model hubs count."""
+    for unit in ("B", "kB", "MB"):
+        if abs(size) < 999.5:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.2f} GB"
