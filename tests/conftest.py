@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from file_server import Server, serving
+from processes import CLI
 
 from orin_llm.engine import Engine, EngineConfig
+from orin_llm.models.store import Store, resolve
 
 
 @pytest.fixture(scope="session")
 def smollm2() -> Path:
     """The default model's file, fetched into the user's store when it is not there."""
-    from orin_llm.models.store import resolve
-
-    subprocess.run(
-        [sys.executable, "-m", "orin_llm.cli", "models", "pull", "smollm2"],
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    subprocess.run([*CLI, "models", "pull", "smollm2"], check=True, stdout=subprocess.DEVNULL)
     return resolve("smollm2")
 
 
@@ -43,3 +40,21 @@ def tiny_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("models") / "tiny.gguf"
     path.write_bytes(tiny_llama_bytes())
     return path
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "models")
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def needs_stock() -> None:
+    """Skip where stock llama.cpp is not installed; importing it here would load it."""
+    if importlib.util.find_spec("llama_cpp") is None:
+        pytest.skip("needs the [stock] extra")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 from gguf_bytes import (
@@ -18,40 +16,20 @@ from gguf_bytes import (
     u32,
     write_gguf,
 )
+from processes import CLI, environment, run
 
 TINY = tiny_llama_bytes(metadata={"general.license": string("mit")})
-UNUSUAL_VARIABLES = ("HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_CACHE")
 
 
-def environment(store: Path, **variables: str) -> dict[str, str]:
-    """The environment of a command that uses this store, and no settings of the user's."""
-    kept = {k: v for k, v in os.environ.items() if k not in UNUSUAL_VARIABLES}
-    return {
-        **kept,
-        "ORIN_LLM_MODELS": str(store),
-        "HF_HOME": str(store.parent / "hf"),
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "COLUMNS": "80",
-        **variables,
-    }
+def store_environment(store: Path, **variables: str) -> dict[str, str]:
+    """The environment of a command that uses this store, and a cache beside it."""
+    places = {"ORIN_LLM_MODELS": str(store), "HF_HOME": str(store.parent / "hf")}
+    return environment(**{**places, "COLUMNS": "80", **variables})
 
 
-def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "orin_llm.cli", *arguments]
-
-
-def orin_llm(
-    *arguments: str, store: Path, stdin: str | None = None, **variables: str
-) -> subprocess.CompletedProcess[str]:
+def orin_llm(*arguments: str, store: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """Run `orin-llm ARGUMENTS` to its end."""
-    return subprocess.run(
-        command(*arguments),
-        env=environment(store, **variables),
-        input=stdin if stdin is not None else "",
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    return run([*CLI, *arguments], env=store_environment(store, **variables))
 
 
 def split_model() -> list[bytes]:

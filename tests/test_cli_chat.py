@@ -3,46 +3,35 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from processes import CLI, environment, interrupt, read_some, run, start
 
 from orin_llm.cli.chat.commands import COMMANDS
-
-CLI = [sys.executable, "-m", "orin_llm.cli", "chat"]
 
 
 class Chatter:
     """Runs a chat on lines of input, greedily and with short answers."""
 
     def __init__(self, model: Path, folder: Path) -> None:
-        self.environment = {
-            **os.environ,
-            "ORIN_LLM_MODEL": str(model),
-            "ORIN_LLM_TEMP": "0",
-            "ORIN_LLM_THREADS": "1",
-            "ORIN_LLM_CTX_SIZE": "1024",
-            "ORIN_LLM_MAX_TOKENS": "6",
-            "XDG_STATE_HOME": str(folder),
-        }
+        self.environment = environment(
+            ORIN_LLM_MODEL=str(model),
+            ORIN_LLM_TEMP="0",
+            ORIN_LLM_THREADS="1",
+            ORIN_LLM_CTX_SIZE="1024",
+            ORIN_LLM_MAX_TOKENS="6",
+            XDG_STATE_HOME=str(folder),
+        )
         self.folder = folder
 
     def __call__(self, *lines: str | bytes, flags: tuple[str, ...] = ()) -> tuple[int, str, str]:
         data = b"\n".join(line.encode() if isinstance(line, str) else line for line in lines)
-        done = subprocess.run(
-            [*CLI, *flags],
-            input=data,
-            capture_output=True,
-            env=self.environment,
-            cwd=self.folder,
-        )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
+        done = run([*CLI, "chat", *flags], data, env=self.environment, cwd=self.folder)
+        return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -248,19 +237,11 @@ def test_quiet_shows_answers_only(chat: Chatter) -> None:
 
 
 def test_ctrl_c_ends_a_piped_chat_with_130_and_keeps_what_was_said(chat: Chatter) -> None:
-    process = subprocess.Popen(
-        [*CLI, "-n", "-1", "-c", "8192"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=chat.environment,
-    )
-    assert process.stdin is not None and process.stdout is not None
-    process.stdin.write(b"Write a very long story about the sea.\n")
-    process.stdin.flush()
-    first = os.read(process.stdout.fileno(), 4096)
+    command = [*CLI, "chat", "-n", "-1", "-c", "8192"]
+    process = start(command, stdin=subprocess.PIPE, env=chat.environment)
+    print("Write a very long story about the sea.", file=process.stdin, flush=True)
+    first = read_some(process)
     time.sleep(0.5)
-    process.send_signal(signal.SIGINT)
-    rest, err = process.communicate(timeout=60)
+    rest, err = interrupt(process)
     assert process.returncode == 130
-    assert (first + rest).endswith(b"\n") and b"Traceback" not in err
+    assert (first + rest).endswith("\n") and "Traceback" not in err

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import pytest
+from processes import CLI, environment, python, run
 
-CLI = [sys.executable, "-m", "orin_llm.cli"]
 HEAVY = (
     "numpy",
     "jinja2",
@@ -20,11 +18,9 @@ HEAVY = (
 )
 
 
-def run_cli(*arguments: str, stdin: bytes = b"", **environment: str) -> tuple[int, str, str]:
-    done = subprocess.run(
-        [*CLI, *arguments], input=stdin, capture_output=True, env={**os.environ, **environment}
-    )
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+def run_cli(*arguments: str, **variables: str) -> tuple[int, str, str]:
+    done = run([*CLI, *arguments], env=environment(**variables))
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["chat", "--help"]])
@@ -36,9 +32,8 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         "try:\n    main()\nexcept SystemExit as leaving:\n    assert not leaving.code\n"
         "print(*sys.modules, file=sys.stderr)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
+    done = run(python(script))
+    assert done.returncode == 0, done.stderr
     assert "Usage: orin-llm" in done.stdout
     loaded = set(done.stderr.split())
     assert "orin_llm.cli.main" in loaded
@@ -99,17 +94,16 @@ def test_completion_offers_the_commands_and_their_flags() -> None:
     assert "--top-k" in complete("orin-llm run --top")
 
 
-def test_a_reader_that_leaves_early_is_no_error(tmp_path: Path) -> None:
-    script = f"{sys.executable} -m orin_llm.cli run --help 2>{tmp_path}/err | head -1"
-    subprocess.run(["bash", "-c", script], check=True, capture_output=True)
-    assert (tmp_path / "err").read_text() == ""
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    done = run(["bash", "-c", f"{shlex.join(CLI)} run --help | head -1"])
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("redirection", [">/dev/full", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_output_that_cannot_be_written_makes_no_traceback(redirection: str, tmp_path: Path) -> None:
     log = "" if "2>" in redirection else f"2>{tmp_path}/err"
-    script = f"{sys.executable} -m orin_llm.cli run --help {redirection} {log}"
-    code = subprocess.run(["bash", "-c", script], stdout=subprocess.DEVNULL).returncode
+    script = f"{shlex.join(CLI)} run --help {redirection} {log}"
+    code = run(["bash", "-c", script]).returncode
     assert code == (1 if "full" in redirection else 0)
     if log:
         written = (tmp_path / "err").read_text()

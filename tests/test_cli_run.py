@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pytest
+from processes import CLI, environment, interrupt, read_some
+from processes import run as run_process
+from processes import start as start_process
 
-CLI = [sys.executable, "-m", "orin_llm.cli", "run"]
 PROMPT = "What is the capital of France?"
 TEXT = "The capital of France is"
 STORY = ("-p", "Write a very long story about the sea.", "-c", "8192")
@@ -23,19 +22,20 @@ class Runner:
     """Runs the command on a model, greedily unless told otherwise."""
 
     def __init__(self, model: Path) -> None:
-        self.environment = {**os.environ, "ORIN_LLM_MODEL": str(model), "ORIN_LLM_TEMP": "0"}
-        self.environment |= {"ORIN_LLM_THREADS": "1", "ORIN_LLM_CTX_SIZE": "1024"}
+        self.environment = environment(
+            ORIN_LLM_MODEL=str(model),
+            ORIN_LLM_TEMP="0",
+            ORIN_LLM_THREADS="1",
+            ORIN_LLM_CTX_SIZE="1024",
+        )
 
     def __call__(
         self, *arguments: str, stdin: bytes = b"", **environment: str
     ) -> tuple[int, str, str]:
-        done = subprocess.run(
-            [*CLI, *arguments],
-            input=stdin,
-            capture_output=True,
-            env={**self.environment, **environment},
+        done = run_process(
+            [*CLI, "run", *arguments], stdin, env={**self.environment, **environment}
         )
-        return done.returncode, done.stdout.decode(), done.stderr.decode()
+        return done.returncode, done.stdout, done.stderr
 
     def json(self, *arguments: str, stdin: bytes = b"", **environment: str) -> dict[str, Any]:
         code, out, err = self(*arguments, "--json", "-n", "12", stdin=stdin, **environment)
@@ -44,14 +44,8 @@ class Runner:
         assert isinstance(found, dict)
         return found
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*CLI, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=self.environment,
-        )
+    def start(self, *arguments: str) -> subprocess.Popen[str]:
+        return start_process([*CLI, "run", *arguments], env=self.environment)
 
 
 @pytest.fixture(scope="module")
@@ -209,30 +203,24 @@ def test_input_that_is_not_text_is_refused(run: Runner, tmp_path: Path) -> None:
     assert "longer than 64 MiB" in err or "a GGUF model" in err
 
 
-def read_some(stream: IO[bytes] | None) -> bytes:
-    assert stream is not None
-    return os.read(stream.fileno(), 1 << 16)
-
-
 def test_ctrl_c_keeps_the_partial_answer(run: Runner) -> None:
     process = run.start(*STORY)
-    first = read_some(process.stdout)
-    process.send_signal(signal.SIGINT)
-    rest, err = process.communicate(timeout=60)
+    out = read_some(process)
+    rest, err = interrupt(process)
+    out += rest
     assert process.returncode == 130
-    assert (first + rest).strip() and (first + rest).endswith(b"\n")
-    assert b"answer " in err and b"Traceback" not in err
+    assert out.strip() and out.endswith("\n")
+    assert "answer " in err and "Traceback" not in err
 
 
 def test_ctrl_c_still_gives_the_json_of_what_there_is(run: Runner) -> None:
-    out, wait_s = b"", 1.0
+    out, wait_s = "", 1.0
     while not out and wait_s < 60:  # nothing is printed if it was still loading
         wait_s *= 2
         process = run.start(*STORY, "--json")
         time.sleep(wait_s)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
-        assert (process.returncode, err) == (130, b"")
+        out, err = interrupt(process)
+        assert (process.returncode, err) == (130, "")
     assert json.loads(out)["finish_reason"] == "cancelled"
 
 
@@ -241,17 +229,16 @@ def test_ctrl_c_during_prefill_leaves_at_once(run: Runner, tmp_path: Path) -> No
     prompt.write_text("The sea was calm that day. " * 1000)
     process = run.start("-f", str(prompt), "-c", "8192")
     time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = interrupt(process)
     assert process.returncode == 130
-    assert b"Traceback" not in err
+    assert "Traceback" not in err
 
 
 def test_a_reader_that_leaves_early_ends_the_answer_quietly(run: Runner) -> None:
     process = run.start(*STORY, "-q")
-    read_some(process.stdout)
+    read_some(process)
     assert process.stdout is not None and process.stderr is not None
     process.stdout.close()
     assert process.wait(timeout=60) == 1
-    assert process.stderr.read() == b""
+    assert process.stderr.read() == ""
     process.stderr.close()

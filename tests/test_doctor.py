@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from processes import environment, python, run
 from typer.testing import CliRunner
 
 from orin_llm.cli.doctor import build_line, lines
@@ -152,14 +150,7 @@ def test_the_build_speaks_for_itself_from_anywhere(tmp_path: Path) -> None:
         "print(json.dumps(build_info().to_json()))"
     )
     package = Path(__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", probe],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(package)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run(python(probe), cwd=tmp_path, env=environment(PYTHONPATH=str(package)))
     told = json.loads(done.stdout)
     assert told["problem"] == ""
     for key, value in _native.build_info().items():

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from file_server import Served, Server, serving
 from gguf_bytes import tiny_llama_bytes
+from processes import environment, python, run
 
 REPO = "owner/tiny-GGUF"
 COMMIT = "b" * 40
@@ -57,15 +56,8 @@ def publish(hub: Server, files: dict[str, bytes]) -> None:
 def from_pretrained(
     home: Path, *arguments: str, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    hidden = ("HF_TOKEN", "HF_ENDPOINT", "HF_HUB_OFFLINE", "HF_HUB_CACHE")
-    kept = {name: value for name, value in os.environ.items() if name not in hidden}
-    return subprocess.run(
-        [sys.executable, "-c", PROGRAM, *arguments],
-        env={**kept, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1", **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = python(PROGRAM, *arguments)
+    return run(command, env=environment(HF_HOME=str(home), **variables))
 
 
 def test_the_one_file_that_fits_a_pattern_is_fetched_and_loaded(

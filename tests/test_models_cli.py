@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
+import shlex
 import subprocess
-import sys
 from pathlib import Path
 
+import pexpect
 import pytest
 from gguf_bytes import string, tiny_llama_bytes
-from models_support import TINY, command, environment
+from models_support import TINY, orin_llm, store_environment
+from processes import CLI, python
+from processes import run as run_process
 from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
@@ -20,11 +22,6 @@ from orin_llm.cli.models_progress import line
 from orin_llm.models.registry import HubFile, registry
 from orin_llm.models.reporter import Progress
 from orin_llm.models.store import Store
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "models")
 
 
 @pytest.fixture
@@ -46,28 +43,14 @@ def run(store: Store, *arguments: str, **variables: str) -> subprocess.Completed
 
 def on_terminal(store: Store, keys: str, *arguments: str) -> tuple[int, str]:
     """Run with a terminal for stdin, stdout and stderr; exit code and everything shown."""
-    main, side = pty.openpty()
-    process = subprocess.Popen(
-        command("models", *arguments),
-        env=environment(store.root, TERM="xterm", COLUMNS="60"),
-        stdin=side,
-        stdout=side,
-        stderr=side,
-        start_new_session=True,
+    environment = store_environment(store.root, TERM="xterm", COLUMNS="60")
+    child = pexpect.spawn(
+        CLI[0], [*CLI[1:], "models", *arguments], env=environment, encoding="utf-8", timeout=60
     )
-    os.close(side)
-    os.write(main, keys.encode())
-    shown = b""
-    while True:
-        try:
-            piece = os.read(main, 65536)
-        except OSError:  # the other side is closed
-            break
-        if not piece:
-            break
-        shown += piece
-    os.close(main)
-    return process.wait(timeout=60), shown.decode()
+    child.send(keys)
+    shown = child.read()
+    child.close()
+    return child.exitstatus, shown
 
 
 def test_help_needs_nothing_heavy() -> None:
@@ -77,8 +60,8 @@ def test_help_needs_nothing_heavy() -> None:
         "import sys, orin_llm.cli.models, orin_llm.cli.doctor;"
         f"print([m for m in {heavy} if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    done = run_process(python(probe))
+    assert done.stdout.strip() == "[]", done.stderr
 
 
 def test_help_lists_every_command(store: Store) -> None:
@@ -109,11 +92,9 @@ def test_pull_as_json_gives_the_record(store: Store, tmp_path: Path) -> None:
 def test_a_file_name_that_is_not_utf8_is_no_obstacle(store: Store, tmp_path: Path) -> None:
     file = tmp_path / os.fsdecode(b"caf\xe9.gguf")
     file.write_bytes(TINY)
-    done = subprocess.run(
-        command("models", "pull", str(file)), env=environment(store.root), capture_output=True
-    )
+    done = orin_llm("models", "pull", str(file), store=store.root)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == os.fsencode(store.path("caf")) + b"\n"
+    assert done.stdout == f"{store.path('caf')}\n"
     assert run(store, "verify").returncode == 0
 
 
@@ -296,10 +277,8 @@ def test_rm_frees_an_unfinished_pull(stocked: Store) -> None:
 
 
 def test_a_closed_pipe_is_no_crash(stocked: Store) -> None:
-    shell = " ".join(command("models", "list", "--all")) + " | head -n 1"
-    done = subprocess.run(
-        ["bash", "-c", shell], env=environment(stocked.root), capture_output=True, text=True
-    )
+    shell = f"{shlex.join(CLI)} models list --all | head -n 1"
+    done = run_process(["bash", "-c", shell], env=store_environment(stocked.root))
     assert "NAME" in done.stdout and "Traceback" not in done.stderr
 
 

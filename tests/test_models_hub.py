@@ -24,11 +24,6 @@ OTHER = model_with_context(128)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "models")
-
-
-@pytest.fixture
 def hub() -> Iterator[Server]:
     with serving() as running:
         yield running

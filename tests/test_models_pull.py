@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import subprocess
 import time
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from file_server import Served, Server, serving
-from models_support import TINY, command, environment, model_with_context, orin_llm, split_model
+from file_server import Served, Server
+from models_support import TINY, model_with_context, orin_llm, split_model, store_environment
+from processes import CLI, interrupt, start
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.models import registry as registry_module
@@ -31,17 +30,6 @@ class Recorder(Reporter):
 
     def message(self, text: str) -> None:
         self.messages.append(text)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return Store(tmp_path / "models")
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with serving() as running:
-        yield running
 
 
 @pytest.fixture
@@ -224,7 +212,7 @@ def test_an_unknown_name_suggests_one(store: Store) -> None:
 def test_no_room_is_said_before_the_download(
     server: Server, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("orin_llm.models.disk.SPARE_BYTES", 1 << 60)
+    monkeypatch.setattr("orin_llm.host.disk.SPARE_BYTES", 1 << 60)
     with pytest.raises(OrinError, match="not enough room"):
         get(server.add("/m.gguf", Served(TINY)), store)
     assert store.names() == []
@@ -281,24 +269,16 @@ def wait_for(condition: object, process: subprocess.Popen[str]) -> None:
         time.sleep(0.01)
 
 
-def start(*arguments: str, store: Store) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        command(*arguments),
-        env=environment(store.root),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def start_pull(url: str, store: Store) -> subprocess.Popen[str]:
+    return start([*CLI, "models", "pull", url], env=store_environment(store.root))
 
 
 def test_ctrl_c_leaves_a_part_that_the_next_pull_continues(server: Server, store: Store) -> None:
     served = Served(TINY, pause_s=0.3)
     url = server.add("/m.gguf", served)
-    process = start("models", "pull", url, store=store)
+    process = start_pull(url, store)
     wait_for(lambda: any(p.bytes > 20_000 for p in store.partials()), process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = interrupt(process)
     assert process.returncode == 130
     assert "are kept, pull again to go on" in errors and "Traceback" not in errors
     assert store.names() == []
@@ -315,9 +295,9 @@ def test_ctrl_c_leaves_a_part_that_the_next_pull_continues(server: Server, store
 
 def test_two_pulls_of_one_model_fetch_it_once(server: Server, store: Store) -> None:
     url = server.add("/m.gguf", Served(TINY, pause_s=0.1))
-    first = start("models", "pull", url, store=store)
+    first = start_pull(url, store)
     wait_for(lambda: store.partials(), first)
-    second = start("models", "pull", url, store=store)
+    second = start_pull(url, store)
     results = [process.communicate(timeout=60) for process in (first, second)]
     assert [first.returncode, second.returncode] == [0, 0]
     assert len(server.requests) == 1
@@ -328,7 +308,7 @@ def test_two_pulls_of_one_model_fetch_it_once(server: Server, store: Store) -> N
 def test_a_killed_pull_is_continued(server: Server, store: Store) -> None:
     served = Served(TINY, pause_s=0.3)
     url = server.add("/m.gguf", served)
-    process = start("models", "pull", url, store=store)
+    process = start_pull(url, store)
     wait_for(lambda: any(p.bytes > 20_000 for p in store.partials()), process)
     process.kill()
     process.communicate()
