@@ -43,9 +43,3 @@ class DeviceUnavailable(OrinError):
 
 class PromptTooLong(OrinError):
     """A prompt that can never fit the context. The message names both sizes in tokens."""
-
-
-class Cancelled(OrinError):
-    """Work stopped on request before it was done."""
-
-    exit_code = 130

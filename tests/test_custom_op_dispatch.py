@@ -14,20 +14,20 @@ CUDA_NOT_SUPPORTED = 801
 @pytest.mark.parametrize("n", [1, 7, 4096])
 def test_a_custom_op_computes_every_element_on_the_cpu(n, n_threads):
     x = np.random.default_rng(n).standard_normal(n).astype(np.float32)
-    y = _native.run_affine(x=x, scale=-1.5, bias=0.25, n_threads=n_threads)
+    y = _native.testing.run_affine(x=x, scale=-1.5, bias=0.25, n_threads=n_threads)
     np.testing.assert_allclose(y, -1.5 * x.astype(np.float64) + 0.25, rtol=0, atol=1e-6)
 
 
 def test_the_launcher_of_a_custom_op_is_found_by_its_function():
     x = np.arange(5, dtype=np.float32)
-    report = _native.probe_custom_dispatch(x=x, scale=2.0, bias=-1.0)
+    report = _native.testing.probe_custom_dispatch(x=x, scale=2.0, bias=-1.0)
     assert report["supports_known"]
     assert report["launch_known"] == 0
     assert report["launched"] == [-1.0, 1.0, 3.0, 5.0, 7.0]
 
 
 def test_nodes_without_a_fitting_launcher_are_left_to_the_cpu():
-    report = _native.probe_custom_dispatch(x=[1.0], scale=2.0, bias=0.0)
+    report = _native.testing.probe_custom_dispatch(x=[1.0], scale=2.0, bias=0.0)
     assert not report["supports_other_type"]
     assert not report["supports_unknown"]
     assert not report["supports_other_op"]
@@ -35,7 +35,7 @@ def test_nodes_without_a_fitting_launcher_are_left_to_the_cpu():
 
 
 def test_a_second_launcher_for_the_same_op_is_refused():
-    report = _native.probe_custom_dispatch(x=[1.0], scale=2.0, bias=0.0)
+    report = _native.testing.probe_custom_dispatch(x=[1.0], scale=2.0, bias=0.0)
     assert not report["second_launcher_fits"]
 
 
@@ -43,7 +43,7 @@ def test_a_second_launcher_for_the_same_op_is_refused():
 def test_a_custom_op_runs_on_the_gpu():
     x = np.random.default_rng(1).standard_normal(100_003).astype(np.float32)
     try:
-        y = _native.run_affine(x=x, scale=-1.5, bias=0.25, gpu=True)
+        y = _native.testing.run_affine(x=x, scale=-1.5, bias=0.25, gpu=True)
     except RuntimeError as error:
         pytest.skip(str(error))
     np.testing.assert_allclose(y, -1.5 * x.astype(np.float64) + 0.25, rtol=0, atol=1e-6)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from orin_llm.engine import Completion, Engine, Request, SamplingParams
+from orin_llm.engine import Completion, Engine, EngineConfig, Request, SamplingParams
 from orin_llm.errors import OrinError, PromptTooLong, UsageError
 
 GREEDY = SamplingParams(temperature=0)
@@ -59,6 +60,7 @@ def test_an_end_token_ends_the_answer(engine: Engine) -> None:
     tokens = engine.tokenize(chat, parse_special=True)
     result = run(engine, tokens, max_tokens=200).result
     assert result.finish_reason == "stop"
+    assert result.timings.ttft_ms > 0
     assert not set(result.token_ids) & engine.eog_ids
 
 
@@ -85,6 +87,16 @@ def test_interleaved_completions_do_not_disturb_each_other(engine: Engine) -> No
         for completion in both:
             next(completion, None)
     assert [completion.result.token_ids for completion in both] == alone
+
+
+def test_a_token_drawn_and_lost_is_drawn_again(engine: Engine) -> None:
+    whole = run(engine, "The planets are", max_tokens=6).result.token_ids
+    completion = engine.complete(Request(engine.tokenize("The planets are"), GREEDY, 6))
+    next(completion)
+    completion._step()  # as if Ctrl-C came between the step and what becomes of its token
+    for _ in completion:
+        pass
+    assert completion.result.token_ids == whole
 
 
 def test_threads_share_an_engine(engine: Engine) -> None:
@@ -161,19 +173,18 @@ def test_a_prompt_that_fills_the_context_is_refused_with_both_sizes(engine: Engi
         engine.complete(Request(tokens))
 
 
-def test_an_answer_ends_where_the_context_is_full(engine: Engine) -> None:
-    tokens = engine.tokenize("word " * 3000)[: engine.n_ctx - 3]
-    bans = dict.fromkeys(engine.eog_ids, -np.inf)
-    result = run(
-        engine, tokens, sampling=SamplingParams(temperature=0, logit_bias=bans), max_tokens=None
-    ).result
+def test_an_answer_ends_where_the_context_is_full(smollm2: Path) -> None:
+    with Engine(smollm2, EngineConfig(n_ctx=64, threads=1)) as small:
+        tokens = small.tokenize("word " * 100)[: small.n_ctx - 3]
+        bans = SamplingParams(temperature=0, logit_bias=dict.fromkeys(small.eog_ids, -np.inf))
+        result = run(small, tokens, sampling=bans, max_tokens=None).result
     assert result.completion_tokens == 3
     assert result.finish_reason == "length"
 
 
 @pytest.mark.parametrize(
     "request_fields",
-    [{"prompt_tokens": []}, {"max_tokens": -1}, {"stop": ("",)}],
+    [{"prompt_tokens": []}, {"max_tokens": -1}, {"stop": ("",)}, {"logprobs": -1}],
 )
 def test_a_request_that_cannot_work_is_refused(request_fields: dict[str, object]) -> None:
     with pytest.raises(UsageError):

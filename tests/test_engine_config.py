@@ -18,6 +18,7 @@ from orin_llm.errors import UsageError
         ("chunk_size", 0),
         ("threads", -1),
         ("gpu_layers", -2),
+        ("gpu_layers", 1 << 31),
         ("kv_type", "f8"),
     ],
 )
@@ -32,13 +33,15 @@ def test_engine_config_refuses_what_cannot_work(field: str, value: object) -> No
         ("temperature", -0.1),
         ("temperature", math.nan),
         ("top_k", -1),
+        ("top_k", 1 << 31),
         ("top_p", 1.1),
         ("min_p", -0.5),
         ("repeat_penalty", 0.0),
         ("frequency_penalty", math.inf),
         ("penalty_window", -2),
-        ("seed", 1 << 32),
+        ("seed", (1 << 32) - 1),
         ("logit_bias", {1: math.nan}),
+        ("logit_bias", {1: math.inf}),
     ],
 )
 def test_sampling_params_refuse_what_cannot_work(field: str, value: object) -> None:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from greedy import GreedyText, greedy_text
 
-from orin_llm.bench.greedy import GreedyText, greedy_text
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine, EngineConfig, Hooks
 

@@ -12,13 +12,13 @@ import gguf
 import gguf_bytes
 import numpy as np
 import pytest
+from greedy import greedy_text
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_float64 import logits
 from numpy.typing import NDArray
 
 from orin_llm._native import GgufHeader, check_gguf
-from orin_llm.bench.greedy import greedy_text
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.errors import ModelFileError, UsageError
 from orin_llm.models.gguf_io import read_metadata

@@ -67,20 +67,20 @@ CASES = {
 each_case = pytest.mark.parametrize("rope", CASES.values(), ids=CASES.keys())
 
 
-def probe(rope: Rope, **options: object) -> _native.RopeProbe:
-    p = _native.RopeProbe()
+def probe(rope: Rope, **options: object) -> _native.testing.RopeProbe:
+    p = _native.testing.RopeProbe()
     for name, value in {**vars(rope), **options}.items():
         if name != "head_dim":
             setattr(p, name, list(value) if isinstance(value, tuple) else value)
     return p
 
 
-def with_table(n_ctx: int = N_CTX) -> _native.EngineHooks:
-    return _native.EngineHooks(rope=True, n_ctx=n_ctx)
+def with_table(n_ctx: int = N_CTX) -> _native.testing.EngineHooks:
+    return _native.testing.EngineHooks(rope=True, n_ctx=n_ctx)
 
 
-def stock() -> _native.EngineHooks:
-    return _native.EngineHooks(rope=False, n_ctx=N_CTX)
+def stock() -> _native.testing.EngineHooks:
+    return _native.testing.EngineHooks(rope=False, n_ctx=N_CTX)
 
 
 def spread(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -95,7 +95,7 @@ def random_x(rope: Rope, n_tokens: int, n_head: int = 3, n_batch: int = 1) -> ND
     return np.random.default_rng(7).standard_normal(shape, np.float32)
 
 
-def rows(hooks: _native.EngineHooks, rope: Rope, positions: NDArray[np.int32]) -> NDArray:
+def rows(hooks: _native.testing.EngineHooks, rope: Rope, positions: NDArray[np.int32]) -> NDArray:
     """The (cos, sin) that the backend used. [n_tokens, n_pairs, 2]"""
     out = hooks.run_rope(unit_pairs(rope, positions.shape[-1]), positions, probe(rope))
     first, second = pair_channels(rope)

@@ -11,6 +11,7 @@
 #include "../engine/runtime.h"
 #include "../engine/sampler.h"
 #include "../engine/session.h"
+#include "convert.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -23,23 +24,18 @@ bool python_signal_raised() {
     return PyErr_CheckSignals() != 0;
 }
 
-void raise_as(const char * name, const char * message) {
-    const py::object type = py::module_::import("orin_llm.errors").attr(name);
-    PyErr_SetString(type.ptr(), message);
-}
-
 void translate(std::exception_ptr pointer) {
     try {
         std::rethrow_exception(pointer);
     } catch (const Interrupted & error) {
         // A signal handler's own exception (KeyboardInterrupt) is already set and says more.
         if (!PyErr_Occurred()) {
-            raise_as("Cancelled", error.what());
+            raise_in_python("OrinError", error.what());
         }
     } catch (const LoadError & error) {
-        raise_as("ModelFileError", error.what());
+        raise_in_python("ModelFileError", error.what());
     } catch (const EngineError & error) {
-        raise_as("OrinError", error.what());
+        raise_in_python("OrinError", error.what());
     }
 }
 
@@ -67,6 +63,11 @@ std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & 
             throw std::move(*raised);
         }
         throw;
+    } catch (const LoadError & error) {
+        py::dict where;
+        where["path"] = to_str(path);
+        raise_in_python("ModelFileError", error.what(), where);
+        throw py::error_already_set();
     }
 }
 
@@ -82,13 +83,10 @@ void bind_engine(py::module_ & m) {
     py::class_<Model, std::shared_ptr<Model>>(m, "Model")
         .def(py::init(&load_model), py::arg("path"), py::arg("params"), py::arg("progress") = py::none())
         .def_property_readonly("n_vocab", &Model::n_vocab)
-        .def_property_readonly("n_ctx_train", &Model::n_ctx_train)
-        .def_property_readonly("n_params", &Model::n_params)
-        .def_property_readonly("size_bytes", &Model::size_bytes)
+        .def_property_readonly("device", &Model::device)
         .def_property_readonly("bos", &Model::bos)
         .def_property_readonly("eos", &Model::eos)
         .def_property_readonly("add_bos", &Model::add_bos)
-        .def_property_readonly("add_eos", &Model::add_eos)
         .def("eog_tokens", &Model::eog_tokens)
         .def("special_tokens",
              [](const Model & model) {
@@ -139,8 +137,6 @@ void bind_engine(py::module_ & m) {
              }),
              py::arg("model"), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("threads"),
              py::arg("kv_type"), py::arg("rope"))
-        .def_property_readonly("n_ctx", &Session::n_ctx)
-        .def_property_readonly("tokens", &Session::tokens)
         .def_property_readonly("n_tokens", [](const Session & session) { return session.tokens().size(); })
         .def("prefill", &Session::prefill, py::arg("prompt"), py::call_guard<py::gil_scoped_release>())
         .def("decode", &Session::decode, py::arg("token"), py::call_guard<py::gil_scoped_release>())
@@ -158,11 +154,5 @@ void bind_engine(py::module_ & m) {
                 return pairs;
             },
             py::arg("n"), py::arg("chosen"))
-        .def("cancel", &Session::cancel)
-        .def("clear_cancel", &Session::clear_cancel)
-        .def("rope_counters", [](const Session & session) {
-            const RopeCounters counters = session.rope_counters();
-            return py::dict(py::arg("lookups") = counters.lookups, py::arg("fallbacks") = counters.fallbacks,
-                            py::arg("out_of_bounds") = counters.out_of_bounds);
-        });
+        .def("rope_counters", [](const Session & session) { return to_dict(session.rope_counters()); });
 }

@@ -4,30 +4,22 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "../gguf/error.h"
 #include "../gguf/preflight.h"
+#include "convert.h"
 
 namespace py = pybind11;
 
 namespace {
 
+using orin::to_str;
 using orin::gguf::Entry;
 using orin::gguf::Header;
 using orin::gguf::ModelFileError;
 using orin::gguf::TensorInfo;
 using orin::gguf::Value;
 using orin::gguf::ValueType;
-
-// Bytes of any encoding: what is not UTF-8 survives as lone surrogates.
-py::str to_str(std::string_view bytes) {
-    PyObject * text = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
-    if (!text) {
-        throw py::error_already_set();
-    }
-    return py::reinterpret_steal<py::str>(text);
-}
 
 py::object to_object(const Value & value, uint64_t i) {
     switch (value.type()) {
@@ -104,8 +96,7 @@ void raise_in_python(const ModelFileError & error) {
     where["path"] = to_str(error.path());
     where["field"] = to_str(error.field());
     where["offset"] = error.offset() ? py::object(py::int_(*error.offset())) : py::object(py::none());
-    const py::object type = py::module_::import("orin_llm.errors").attr("ModelFileError");
-    PyErr_SetObject(type.ptr(), type(to_str(error.what()), **where).ptr());
+    orin::raise_in_python("ModelFileError", error.what(), where);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace py = pybind11;
 
 void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
-void bind_rope(py::module_ & m);
+void bind_testing(py::module_ & m);
 
 PYBIND11_MODULE(_native, m) {
     m.doc() = "The native core of orin_llm.";
@@ -16,5 +16,6 @@ PYBIND11_MODULE(_native, m) {
         "What was built, from what and why, as a dict.");
     bind_gguf(m);
     bind_engine(m);
-    bind_rope(m);
+    py::module_ testing = m.def_submodule("testing", "Parts on their own, for tests.");
+    bind_testing(testing);
 }

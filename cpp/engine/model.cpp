@@ -4,6 +4,7 @@
 #include <exception>
 
 #include "deep_stack.h"
+#include "ggml-backend.h"
 #include "runtime.h"
 
 namespace orin {
@@ -19,6 +20,16 @@ struct ProgressState {
     const Model::Progress & callback;
     bool stopped = false;
 };
+
+std::string device_for(int32_t gpu_layers) {
+    for (auto type : {GGML_BACKEND_DEVICE_TYPE_GPU, GGML_BACKEND_DEVICE_TYPE_IGPU}) {
+        ggml_backend_dev_t gpu = gpu_layers == 0 ? nullptr : ggml_backend_dev_by_type(type);
+        if (gpu != nullptr) {
+            return ggml_backend_dev_description(gpu);
+        }
+    }
+    return "cpu";
+}
 
 bool on_progress(float fraction, void * data) {
     auto & state = *static_cast<ProgressState *>(data);
@@ -48,6 +59,7 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
         throw LoadError(path + ": llama.cpp cannot load this model" + (reason.empty() ? "" : ": " + reason));
     }
     vocab_ = llama_model_get_vocab(model_.get());
+    device_ = device_for(params.gpu_layers);
 }
 
 bool Model::is_causal_decoder() const {

@@ -31,16 +31,14 @@ class Model {
     llama_model * handle() { return model_.get(); }
 
     int32_t n_vocab() const { return llama_vocab_n_tokens(vocab_); }
-    int32_t n_ctx_train() const { return llama_model_n_ctx_train(model_.get()); }
-    uint64_t n_params() const { return llama_model_n_params(model_.get()); }
-    uint64_t size_bytes() const { return llama_model_size(model_.get()); }
+    // Where the layers are computed: "cpu", or the name of the GPU.
+    const std::string & device() const { return device_; }
     // True when the model can be driven token by token with a KV cache of one sequence.
     bool is_causal_decoder() const;
 
     int32_t bos() const { return llama_vocab_bos(vocab_); }  // -1: none
     int32_t eos() const { return llama_vocab_eos(vocab_); }
     bool add_bos() const { return llama_vocab_get_add_bos(vocab_); }
-    bool add_eos() const { return llama_vocab_get_add_eos(vocab_); }
     // Every token that ends an answer.
     std::vector<int32_t> eog_tokens() const;
     // Control tokens and tokens that the user defined, as they are written in text: what parse_special recognizes.
@@ -61,6 +59,7 @@ class Model {
     };
     std::unique_ptr<llama_model, Free> model_;
     const llama_vocab * vocab_ = nullptr;
+    std::string device_;
 };
 
 }  // namespace orin

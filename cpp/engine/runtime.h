@@ -11,7 +11,7 @@ struct EngineError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// A file that llama.cpp refused although the preflight accepted it.
+// A model that llama.cpp refused although the preflight accepted it.
 struct LoadError : EngineError {
     using EngineError::EngineError;
 };
@@ -25,7 +25,7 @@ struct Interrupted : EngineError {
 void start_runtime();
 
 // While one lives on a thread, a failed assertion of llama.cpp on that thread throws LoadError instead of aborting
-// the process, and what llama.cpp logs there as warnings or errors is kept for the message.
+// the process, and the last error that llama.cpp logs there is kept for the message.
 class LoadGuard {
    public:
     LoadGuard();

@@ -73,7 +73,7 @@ std::vector<TokenLogprob> top_logprobs(const float * logits, int32_t n_vocab, in
     }
     const auto log_sum = static_cast<float>(std::log(sum)) + highest;
 
-    n = std::min(n, n_vocab);
+    n = std::clamp(n, 0, n_vocab);
     std::vector<int32_t> order(static_cast<size_t>(n_vocab));
     std::iota(order.begin(), order.end(), 0);
     std::partial_sort(order.begin(), order.begin() + n, order.end(), [logits](int32_t a, int32_t b) {

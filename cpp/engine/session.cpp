@@ -19,8 +19,8 @@ ggml_type kv_type_from(const std::string & name) {
     throw EngineError("unknown KV type '" + name + "': expected f16, bf16, q8_0 or q4_0");
 }
 
-bool all_finite_or_masked(const float * logits, int32_t n_vocab) {
-    // NaN is the only value that differs from itself; -inf is how a model masks a token.
+bool has_no_nan(const float * logits, int32_t n_vocab) {
+    // NaN is the only value that differs from itself.
     bool ok = true;
     for (int32_t i = 0; i < n_vocab; ++i) {
         ok &= logits[i] == logits[i];
@@ -34,7 +34,7 @@ Session::Session(std::shared_ptr<Model> model, const SessionParams & params, Int
     : model_(std::move(model)),
       hooks_(params.hooks),
       interrupted_(std::move(interrupted)),
-      n_ctx_(params.n_ctx > 0 ? params.n_ctx : model_->n_ctx_train()),
+      n_ctx_(params.n_ctx),
       chunk_size_(std::min(params.chunk_size, n_ctx_)) {
     if (!model_->is_causal_decoder()) {
         throw LoadError(
@@ -79,6 +79,9 @@ int32_t Session::prefill(const std::vector<int32_t> & prompt) {
     const auto kept = static_cast<int32_t>(tokens_.size());
     const auto count = static_cast<int32_t>(prompt.size());
     for (int32_t start = kept; start < count; start += chunk_size_) {
+        if (should_stop()) {  // on a GPU llama.cpp does not ask within a step
+            throw Interrupted("stopped between two chunks of the prompt");
+        }
         const int32_t size = std::min(chunk_size_, count - start);
         compute(prompt.data() + start, size, start + size == count);
     }
@@ -120,7 +123,7 @@ const float * Session::logits() const {
 
 int32_t Session::sample(Sampler & sampler) const {
     const float * row = logits();
-    if (!all_finite_or_masked(row, model_->n_vocab())) {
+    if (!has_no_nan(row, model_->n_vocab())) {
         throw EngineError(
             "the model's output is not a number (NaN): the file's weights are damaged or its type is not supported "
             "here. Verify the model file.");
@@ -155,7 +158,13 @@ void Session::compute(const int32_t * tokens, int32_t count, bool want_logits) {
     batch.logits = outputs.data();
 
     has_logits_ = false;
-    const int32_t status = llama_decode(context_.get(), batch);
+    int32_t status;
+    try {
+        status = llama_decode(context_.get(), batch);
+    } catch (...) {
+        fit_cache_to(position);
+        throw;
+    }
     if (status != 0) {
         fit_cache_to(position);
     }
@@ -175,9 +184,6 @@ void Session::compute(const int32_t * tokens, int32_t count, bool want_logits) {
 }
 
 bool Session::should_stop() {
-    if (cancelled_) {
-        return true;
-    }
     const int64_t now = ggml_time_us();
     if (!interrupted_ || now - last_check_us_ < interrupt_check_interval_us) {
         return false;

@@ -1,7 +1,6 @@
 // One sequence on a model: its KV cache, the tokens that are in it, and the steps that extend it.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -16,7 +15,7 @@
 namespace orin {
 
 struct SessionParams {
-    int32_t n_ctx = 0;  // tokens; 0: what the model was trained for
+    int32_t n_ctx = 0;  // tokens, at least 1
     int32_t chunk_size = 512;
     int32_t threads = 1;
     std::string kv_type = "f16";
@@ -47,10 +46,6 @@ class Session {
     const float * logits() const;
     int32_t sample(Sampler & sampler) const;
 
-    // Stops the running step, or the next one, with Interrupted. From any thread.
-    void cancel() { cancelled_ = true; }
-    void clear_cancel() { cancelled_ = false; }
-
     RopeCounters rope_counters() const { return hooks_.rope_counters(); }
     const Model & model() const { return *model_; }
 
@@ -65,7 +60,6 @@ class Session {
     std::shared_ptr<Model> model_;
     EngineHooks hooks_;
     InterruptCheck interrupted_;
-    std::atomic<bool> cancelled_{false};
     int64_t last_check_us_ = 0;
     int32_t n_ctx_;
     int32_t chunk_size_;

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from orin_llm import _native
-from orin_llm.engine.config import SamplingParams
+from orin_llm.engine.config import MAX_SEED, SamplingParams
 from orin_llm.engine.engine import Engine
 from orin_llm.engine.result import Chunk, FinishReason, KvStats, Result, Timings, TokenLogprobs
 from orin_llm.errors import PromptTooLong, UsageError
@@ -41,6 +41,8 @@ class Request:
             raise UsageError("the prompt is empty: at least one token is needed")
         if self.max_tokens is not None and self.max_tokens < 0:
             raise UsageError(f"max_tokens is {self.max_tokens}: expected 0 or more")
+        if self.logprobs is not None and self.logprobs < 0:
+            raise UsageError(f"logprobs is {self.logprobs}: expected 0 or more")
         if any(not text for text in self.stop):
             raise UsageError("a stop text is empty: it would end every answer at once")
 
@@ -68,7 +70,7 @@ class Completion(Iterator[Chunk]):
         self._stops = StopMatcher(request.stop)
         self._token_ids: list[int] = []
         self._texts: list[str] = []
-        self._times: list[float] = []  # monotonic seconds at which each token was there
+        self._times: list[float] = []  # monotonic seconds of each token drawn, an end token too
         self._started = time.monotonic()
         self._cached_tokens = 0
         self._finish_reason: FinishReason | None = None
@@ -82,9 +84,9 @@ class Completion(Iterator[Chunk]):
         if len(self._token_ids) >= self._max_tokens:
             return self._finish("length")
         token, logprobs = self._step()
+        self._times.append(time.monotonic())
         if token in self._engine.eog_ids:
             return self._finish("stop")
-        self._times.append(time.monotonic())
         self._token_ids.append(token)
         text, stopped = self._stops.push(self._utf8.push(self._engine.token_bytes(token)))
         self._texts.append(text)
@@ -99,7 +101,9 @@ class Completion(Iterator[Chunk]):
             session = engine.session
             # The cache is nobody's until the step is done: an exception leaves it unknown.
             mine, engine._active = engine._active is self, None
-            if mine and self._token_ids:
+            known = len(self._prompt) + len(self._token_ids)
+            # One less: the newest token is drawn, not computed. Ctrl-C may have lost a drawn one.
+            if mine and session.n_tokens == known - 1:
                 session.decode(self._token_ids[-1])
             else:
                 kept = session.prefill(self._prompt + self._token_ids)
@@ -190,7 +194,7 @@ def _make_sampler(engine: Engine, params: SamplingParams, prompt: Sequence[int])
             frequency_penalty=params.frequency_penalty,
             presence_penalty=params.presence_penalty,
             penalty_window=window,
-            seed=secrets.randbits(32) if params.seed is None else params.seed,
+            seed=secrets.randbelow(MAX_SEED + 1) if params.seed is None else params.seed,
             logit_bias=list(params.logit_bias.items()),
         ),
         engine.n_vocab,

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orin_llm.errors import UsageError
+from orin_llm.gguf.footprint import KV_TYPES
 
 HOOK_NAMES = ("rope",)
-KV_TYPES = ("f16", "bf16", "q8_0", "q4_0")
+INT32_MAX = (1 << 31) - 1
+MAX_SEED = (1 << 32) - 2  # llama.cpp takes the next one as "draw a seed"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class EngineConfig:
     Attributes:
         n_ctx: tokens one sequence may hold; 0 takes the model's own limit, at most 8192.
         chunk_size: prompt tokens computed in one step.
-        threads: CPU threads; 0 takes the physical cores.
+        threads: CPU threads; 0 takes the physical cores that the process may use.
         gpu_layers: layers kept on the GPU; -1 is all of them, where there is a GPU.
         hooks: our changes to llama.cpp.
         kv_type: element type of the KV cache.
@@ -81,7 +83,8 @@ class EngineConfig:
         )
         _require(1 <= self.chunk_size <= 8192, "chunk_size", self.chunk_size, "1 … 8192")
         _require(0 <= self.threads <= 512, "threads", self.threads, "0 … 512")
-        _require(self.gpu_layers >= -1, "gpu_layers", self.gpu_layers, "-1 (all) or more")
+        layers = self.gpu_layers
+        _require(-1 <= layers <= INT32_MAX, "gpu_layers", layers, "-1 (all) or more")
         _require(self.kv_type in KV_TYPES, "kv_type", self.kv_type, ", ".join(KV_TYPES))
 
 
@@ -114,7 +117,7 @@ class SamplingParams:
 
     def __post_init__(self) -> None:
         _require(0 <= self.temperature <= 100, "temperature", self.temperature, "0 … 100")
-        _require(self.top_k >= 0, "top_k", self.top_k, "0 (off) or more")
+        _require(0 <= self.top_k <= INT32_MAX, "top_k", self.top_k, "0 (off) or more")
         _require(0 <= self.top_p <= 1, "top_p", self.top_p, "0 … 1")
         _require(0 <= self.min_p <= 1, "min_p", self.min_p, "0 … 1")
         _require(
@@ -130,9 +133,9 @@ class SamplingParams:
             "-1 (all), 0 (none) or more",
         )
         if self.seed is not None:
-            _require(0 <= self.seed < 1 << 32, "seed", self.seed, "0 … 4294967295")
+            _require(0 <= self.seed <= MAX_SEED, "seed", self.seed, f"0 … {MAX_SEED}")
         for token, bias in self.logit_bias.items():
-            _require(not math.isnan(bias), f"logit_bias[{token}]", bias, "a number")
+            _require(bias < math.inf, f"logit_bias[{token}]", bias, "a number below infinity")
 
 
 def _require(ok: bool, name: str, value: object, expected: str) -> None:

@@ -16,6 +16,8 @@ from orin_llm.engine.config import HOOK_NAMES, EngineConfig
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.gguf.footprint import kv_bytes
+from orin_llm.gguf.header import read_header
+from orin_llm.gguf.kv_layers import Hyperparameters
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
 
@@ -51,7 +53,9 @@ class Engine:
         self.config = config or EngineConfig()
         self.model_path = Path(path)
         started = time.monotonic()
-        self.header = _native.check_gguf(os.fsencode(path))
+        self.header = read_header(self.model_path)
+        self.n_ctx = self._context_size()
+        self._require_memory()
         weights_bytes = sum(tensor.nbytes for tensor in self.header.tensors)
 
         def report(fraction: float) -> None:
@@ -66,9 +70,7 @@ class Engine:
             _native.ModelParams(gpu_layers=self.config.gpu_layers, use_mmap=self.config.use_mmap),
             report,
         )
-        self.n_ctx = self._context_size(self._model.n_ctx_train)
         self.threads = self.config.threads or read_cpu().threads
-        self._require_memory()
         self._session: _native.Session | None = _native.Session(
             self._model,
             n_ctx=self.n_ctx,
@@ -79,7 +81,8 @@ class Engine:
         )
         self.load_ms = (time.monotonic() - started) * 1e3
 
-    def _context_size(self, n_ctx_train: int) -> int:
+    def _context_size(self) -> int:
+        n_ctx_train = Hyperparameters(self.header).integer("context_length")
         if self.config.n_ctx > n_ctx_train:
             raise UsageError(
                 f"a context of {self.config.n_ctx} tokens is more than the {n_ctx_train} "
@@ -88,7 +91,7 @@ class Engine:
         return self.config.n_ctx or min(n_ctx_train, DEFAULT_MAX_CTX)
 
     def _require_memory(self) -> None:
-        """Asked before it is allocated: the kernel would kill the process, not refuse."""
+        """Asked before anything is loaded: the kernel would kill the process, not refuse."""
         needed = kv_bytes(self.header, self.n_ctx, self.config.kv_type)
         available = read_memory().available
         if needed > available:
@@ -99,12 +102,17 @@ class Engine:
 
     @property
     def model(self) -> _native.Model:
+        """The native model. Raises OrinError when the engine is closed."""
         if self._model is None:
             raise OrinError("this engine is closed: make a new one")
         return self._model
 
     @property
     def session(self) -> _native.Session:
+        """The native session, for measurements and tests; not guarded against completions.
+
+        Raises OrinError when the engine is closed.
+        """
         if self._session is None:
             raise OrinError("this engine is closed: make a new one")
         return self._session
@@ -113,6 +121,7 @@ class Engine:
 
     @property
     def n_vocab(self) -> int:
+        """Tokens of the vocabulary."""
         return self.model.n_vocab
 
     @property
@@ -127,10 +136,12 @@ class Engine:
 
     @property
     def bos_token(self) -> str:
+        """The bos token as it is written in text, or ""."""
         return self._text_of(self.bos_id)
 
     @property
     def eos_token(self) -> str:
+        """The eos token as it is written in text, or ""."""
         return self._text_of(self.eos_id)
 
     @property
@@ -166,12 +177,18 @@ class Engine:
             text: UTF-8 when given as bytes; NULs are allowed.
             add_special: begin with bos (and end with eos) where the model asks for it.
             parse_special: read control tokens written in the text as those tokens.
+
+        Raises:
+            OrinError: the text is longer than 64 MiB, or its bytes are no text.
         """
         data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
         return self.model.tokenize(data, add_special=add_special, parse_special=parse_special)
 
     def token_bytes(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes that one token stands for; a control token gives b"" unless `special`."""
+        """The bytes that one token stands for; a control token gives b"" unless `special`.
+
+        Raises OrinError for an id outside the vocabulary, as `detokenize` does.
+        """
         return self.model.token_bytes(token, special=special)
 
     def detokenize(self, tokens: Iterable[int], *, special: bool = False) -> bytes:
@@ -197,11 +214,16 @@ class Engine:
 
     @property
     def backend(self) -> dict[str, object]:
-        """Where the work runs and which of our hooks are on, for machine-readable output."""
+        """Where the work runs and which of our hooks are on, for machine-readable output.
+
+        A hook that was asked for and does not exist for the device is `unavailable`.
+        """
+        device = self.model.device
+        available = "on" if device == "cpu" else "unavailable"  # the only hook so far is the CPU's
         on = self.config.hooks.enabled
         return {
-            "device": "cpu",
-            "hooks": {name: "on" if name in on else "off" for name in HOOK_NAMES},
+            "device": device,
+            "hooks": {name: available if name in on else "off" for name in HOOK_NAMES},
         }
 
     def close(self) -> None:

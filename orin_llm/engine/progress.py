@@ -15,6 +15,7 @@ class LoadProgress:
 
     @property
     def bytes_per_s(self) -> float:
+        """The rate so far."""
         return self.bytes_done / self.elapsed_s if self.elapsed_s > 0 else 0.0
 
     @property

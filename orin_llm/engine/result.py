@@ -32,8 +32,9 @@ class Timings:
 
     Attributes:
         load_ms: loading the engine's model.
-        ttft_ms: from the start of the completion to its first token.
-        itl_ms: every gap between two tokens.
+        ttft_ms: from the start of the completion to its first token, also if that ends it.
+        itl_ms: every gap between two tokens, an end token included, as the caller sees them: what
+            it does with a chunk before it asks for the next one counts.
         prefill_tokens_per_s: prompt tokens computed (not the cached ones) over ttft.
         bandwidth_bytes_per_s: weights and KV read per decoded token times the decode rate.
     """

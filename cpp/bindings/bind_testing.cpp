@@ -1,8 +1,9 @@
-// Python's view of the hooks, for tests: argument conversion only.
+// _native.testing: the hooks alone, driven by tests through small graphs.
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "convert.h"
 #include "custom_op_probe.h"
 #include "rope_probe.h"
 
@@ -34,15 +35,6 @@ Floats rope(EngineHooks & hooks, const Floats & x, const Ints & positions, const
     return Floats(shape, result.data());
 }
 
-py::dict rope_counters(const EngineHooks & hooks) {
-    const RopeCounters counters = hooks.rope_counters();
-    py::dict out;
-    out["lookups"] = counters.lookups;
-    out["fallbacks"] = counters.fallbacks;
-    out["out_of_bounds"] = counters.out_of_bounds;
-    return out;
-}
-
 py::dict custom_dispatch(const std::vector<float> & x, float scale, float bias) {
     const DispatchReport report = probe_custom_dispatch(x, scale, bias);
     py::dict out;
@@ -59,7 +51,7 @@ py::dict custom_dispatch(const std::vector<float> & x, float scale, float bias) 
 
 }  // namespace
 
-void bind_rope(py::module_ & m) {
+void bind_testing(py::module_ & m) {
     py::class_<RopeProbe>(m, "RopeProbe")
         .def(py::init<>())
         .def_readwrite("mode", &RopeProbe::mode)
@@ -85,7 +77,8 @@ void bind_rope(py::module_ & m) {
              }),
              py::kw_only(), py::arg("rope"), py::arg("n_ctx"))
         .def("run_rope", &rope, py::arg("x"), py::arg("positions"), py::arg("probe"))
-        .def_property_readonly("rope_counters", &rope_counters)
+        .def_property_readonly("rope_counters",
+                               [](const EngineHooks & hooks) { return to_dict(hooks.rope_counters()); })
         .def_property_readonly("n_rope_tables", &EngineHooks::n_rope_tables)
         .def_property_readonly("rope_table_bytes", &EngineHooks::rope_table_bytes);
 

@@ -1,0 +1,35 @@
+// Conversions that several bindings share.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string_view>
+
+#include "../rope/rope_counters.h"
+
+namespace orin {
+
+// Bytes of any encoding: what is not UTF-8 survives as lone surrogates, as in Python's own paths.
+inline pybind11::str to_str(std::string_view bytes) {
+    PyObject * text = PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape");
+    if (text == nullptr) {
+        throw pybind11::error_already_set();
+    }
+    return pybind11::reinterpret_steal<pybind11::str>(text);
+}
+
+// Sets an exception of orin_llm.errors as Python's current one; `attributes` are its keyword arguments.
+inline void raise_in_python(const char * name, std::string_view message, const pybind11::dict & attributes = {}) {
+    const pybind11::object type = pybind11::module_::import("orin_llm.errors").attr(name);
+    PyErr_SetObject(type.ptr(), type(to_str(message), **attributes).ptr());
+}
+
+inline pybind11::dict to_dict(const RopeCounters & counters) {
+    pybind11::dict result;
+    result["lookups"] = counters.lookups;
+    result["fallbacks"] = counters.fallbacks;
+    result["out_of_bounds"] = counters.out_of_bounds;
+    return result;
+}
+
+}  // namespace orin
