@@ -44,7 +44,9 @@ def get(text: str | Path, store: Store, **options: str | None) -> Pulled:
 
 
 def everything(store: Store) -> list[str]:
-    return sorted(str(p.relative_to(store.root)) for p in store.root.rglob("*") if p.is_file())
+    """All files but the locks, which stay."""
+    files = (p for p in store.root.rglob("*") if p.is_file() and p.parent.name != ".locks")
+    return sorted(str(p.relative_to(store.root)) for p in files)
 
 
 def test_a_file_is_linked_not_copied_and_described(file: Path, store: Store) -> None:
