@@ -7,22 +7,31 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 
 from orin_llm.errors import UsageError
 from orin_llm.gguf.header import Header, Tensor
 from orin_llm.gguf.kv_layers import Hyperparameters, kv_layers, recurrent_state_elements
 
-# Elements per block and bytes per block of the types a KV cache can have (ggml's block layouts).
-KV_BLOCKS = {
-    "f32": (1, 4),
-    "f16": (1, 2),
-    "bf16": (1, 2),
-    "q8_0": (32, 34),
-    "q5_1": (32, 24),
-    "q5_0": (32, 22),
-    "q4_1": (32, 20),
-    "q4_0": (32, 18),
+DEFAULT_MAX_CTX = 8192  # tokens that an engine takes of the model's context when it is not told
+
+
+@dataclass(frozen=True)
+class KvType:
+    """A type of the KV cache's elements: ggml's number for it and its block layout."""
+
+    ggml_type: int
+    block_elements: int
+    block_bytes: int
+
+
+# The types that an engine runs.
+KV_TYPES = {
+    "f16": KvType(1, 1, 2),
+    "bf16": KvType(30, 1, 2),
+    "q8_0": KvType(8, 32, 34),
+    "q4_0": KvType(2, 32, 18),
 }
 _GATHERED = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd.weight")
 _BLOCK = re.compile(r"blk\.(\d+)\.")
@@ -64,7 +73,7 @@ def _read_bytes(tensor: Tensor, hp: Hyperparameters, tied: bool) -> Fraction:
 
 
 def kv_bytes_per_token(header: Header, kv_type: str = "f16") -> int:
-    """Bytes that one more token adds to the KV cache, while no layer's window is full.
+    """Bytes that one more token adds to the KV cache.
 
     Sum over the layers with a cache of head_count_kv * (key_length + value_length) elements; keys
     and values are rounded up to whole blocks of `kv_type` each. key_length and value_length are
@@ -74,31 +83,29 @@ def kv_bytes_per_token(header: Header, kv_type: str = "f16") -> int:
     Raises:
         UsageError: an unknown `kv_type`.
     """
-    return kv_bytes(header, 1, kv_type)
+    return sum(
+        _row_bytes(layer.k_elements, kv_type) + _row_bytes(layer.v_elements, kv_type)
+        for layer in kv_layers(header)
+    )
 
 
 def kv_bytes(header: Header, tokens: int, kv_type: str = "f16") -> int:
     """Bytes of the KV cache of one sequence of `tokens` tokens.
 
-    A layer with a sliding window keeps no more than the window. The fixed state of recurrent
-    layers is not included: see `state_bytes`.
+    Layers with a sliding window keep the whole context too: cutting back to a prefix needs what
+    has left the window. The fixed state of recurrent layers is not included: see `state_bytes`.
 
     Raises:
         UsageError: an unknown `kv_type`.
     """
-    total = 0
-    for layer in kv_layers(header):
-        kept = min(tokens, layer.window) if layer.window else tokens
-        row = _row_bytes(layer.k_elements, kv_type) + _row_bytes(layer.v_elements, kv_type)
-        total += kept * row
-    return total
+    return tokens * kv_bytes_per_token(header, kv_type)
 
 
 def _row_bytes(elements: int, kv_type: str) -> int:
-    if kv_type not in KV_BLOCKS:
-        raise UsageError(f"kv_type is {kv_type!r}: expected {', '.join(KV_BLOCKS)}")
-    block_elements, block_bytes = KV_BLOCKS[kv_type]
-    return -(-elements // block_elements) * block_bytes
+    if kv_type not in KV_TYPES:
+        raise UsageError(f"kv_type is {kv_type!r}: expected {', '.join(KV_TYPES)}")
+    layout = KV_TYPES[kv_type]
+    return -(-elements // layout.block_elements) * layout.block_bytes
 
 
 def state_bytes(header: Header) -> int:

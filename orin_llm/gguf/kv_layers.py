@@ -131,7 +131,7 @@ def _windows(hp: Hyperparameters, n: int) -> list[int]:
     period, full_first = _WINDOW_PERIODS.get(hp.architecture, (0, False))
     period = hp.integer("attention.sliding_window_pattern", period)
     if not period:
-        return [0] * n  # not known to slide: count the whole context, which is never too little
+        return [0] * n  # not known to slide
     full = 0 if full_first else period - 1
     return [0 if i % period == full else window for i in range(n)]
 

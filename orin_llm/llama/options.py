@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from orin_llm.engine import EngineConfig, Hooks
 from orin_llm.errors import UsageError
+from orin_llm.gguf.footprint import KV_TYPES
 
 # What stands for "a new one each time": the all-ones number there, and -1.
 RANDOM_SEEDS = (-1, 0xFFFFFFFF)
@@ -72,8 +73,9 @@ INSTEAD = {
     "lora_path": "merge the adapter into the model file",
 }
 
-# ggml's numbers of the element types that the KV cache can have.
-KV_TYPES: dict[int | None, str] = {None: "f16", 1: "f16", 2: "q4_0", 8: "q8_0", 30: "bf16"}
+# By ggml's number of the KV cache's element type.
+KV_TYPE_NAMES: dict[int | None, str] = {t.ggml_type: name for name, t in KV_TYPES.items()}
+KV_TYPE_NAMES[None] = "f16"
 
 
 def refuse_unsupported(**values: object) -> None:
@@ -107,8 +109,8 @@ def engine_config(
     hooks: Hooks,
 ) -> EngineConfig:
     """The engine's settings for the arguments of the constructor."""
-    if KV_TYPES.get(type_k) is None or KV_TYPES.get(type_k) != KV_TYPES.get(type_v):
-        known = ", ".join(f"{number} ({name})" for number, name in KV_TYPES.items() if number)
+    if KV_TYPE_NAMES.get(type_k) is None or KV_TYPE_NAMES.get(type_k) != KV_TYPE_NAMES.get(type_v):
+        known = ", ".join(f"{number} ({name})" for number, name in KV_TYPE_NAMES.items() if number)
         raise UsageError(
             f"type_k={type_k!r}, type_v={type_v!r} is not supported: "
             f"give both the same out of {known}"
@@ -118,7 +120,7 @@ def engine_config(
         chunk_size=min(n_batch, n_ubatch),
         threads=n_threads or 0,
         gpu_layers=max(n_gpu_layers, -1),
-        kv_type=KV_TYPES[type_k],
+        kv_type=KV_TYPE_NAMES[type_k],
         use_mmap=use_mmap,
         hooks=hooks,
     )

@@ -10,7 +10,6 @@ from orin_llm.gguf import footprint
 from orin_llm.gguf.header import Header
 from orin_llm.models import describe
 
-DEFAULT_CONTEXT_LIMIT = 8192  # what an engine takes when it is not told: see EngineConfig.n_ctx
 KEPT_FREE = 0.10  # of the budget, for everything that is not counted here
 
 
@@ -85,7 +84,8 @@ def fit(
     Raises:
         UsageError: an unknown `kv_type`.
     """
-    ctx = ctx or min(describe.context(header) or DEFAULT_CONTEXT_LIMIT, DEFAULT_CONTEXT_LIMIT)
+    longest = footprint.DEFAULT_MAX_CTX
+    ctx = ctx or min(describe.context(header) or longest, longest)
     return Fit(
         ctx=ctx,
         chunk_size=chunk_size,
