@@ -16,6 +16,7 @@ import pytest
 from file_server import Served, Server, serving
 from models_support import TINY, model_with_context, orin_llm, split_model
 
+from orin_llm.errors import ModelFileError
 from orin_llm.models.store import Store, resolve
 
 COMMIT = "a" * 40
@@ -64,6 +65,16 @@ def test_the_q4_k_m_file_is_fetched_checked_and_found_again(hub: Server, store: 
     assert done.stdout == f"{path}\n" and path.read_bytes() == TINY
     assert resolve(f"hf:{REPO}", store) == path
     assert len(fetched(hub)) == 1
+
+
+def test_a_repository_s_only_model_is_not_taken_for_q4_k_m(hub: Server, store: Store) -> None:
+    publish(hub, {"Tiny-Q8_0.gguf": TINY})
+    assert pull(hub, store).returncode == 0
+    path = store.path("tiny-q8_0")
+    assert resolve(f"hf:{REPO}", store) == resolve(f"hf:{REPO}:Q8_0", store) == path
+    with pytest.raises(ModelFileError, match=":Q4_K_M is not in the store"):
+        resolve(f"hf:{REPO}:Q4_K_M", store)
+    assert pull(hub, store).stdout == f"{path}\n"
 
 
 def test_the_token_goes_to_the_hub_and_not_to_the_host_it_redirects_to(

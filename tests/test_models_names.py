@@ -154,6 +154,7 @@ def test_any_text_is_a_reference_or_a_usage_error(text: str) -> None:
 
 def test_a_reference_is_kept_without_its_secrets() -> None:
     assert str(parse("https://h/m.gguf?token=secret#x")) == "https://h/m.gguf"
+    assert str(parse("https://h/m.gguf?v=2&token=secret")) == "https://h/m.gguf?v=2"
 
 
 def test_no_quantization_means_q4_k_m() -> None:

@@ -120,6 +120,8 @@ def test_a_model_is_found_by_what_it_was_pulled_by(store: Store) -> None:
     put(store, "b", "https://h/m.gguf")
     assert resolve("hf:o/r", store) == store.path("a")
     assert resolve("https://h/m.gguf?download=true", store) == store.path("b")
+    with pytest.raises(ModelFileError, match=r"https://h/m.gguf\?v=2 is not in the store"):
+        resolve("https://h/m.gguf?v=2", store)
 
 
 def test_a_name_that_was_not_pulled_says_how_to(store: Store) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from orin_llm.errors import UsageError
 from orin_llm.gguf.split import FileGroup, group
@@ -26,6 +27,16 @@ def label(base: str) -> str | None:
         if found:
             return str(found[-1])
     return None
+
+
+def settled(wanted: HubReference, file: str) -> HubReference:
+    """`wanted` with what it left open made that of the `file` that was chosen for it."""
+    if wanted.quant or wanted.file:
+        return wanted
+    quant = label(file.rpartition(".")[0])
+    if quant == f"UD-{DEFAULT_QUANT}":
+        return wanted
+    return replace(wanted, quant=quant, file=None if quant else file)
 
 
 def choose(files: Sequence[str], wanted: HubReference) -> tuple[str, ...]:

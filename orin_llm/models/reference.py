@@ -6,12 +6,13 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from orin_llm.errors import ModelFileError, UsageError
 from orin_llm.models.names import normalise
 
 DEFAULT_QUANT = "Q4_K_M"
+_NAMES_A_FILE = ("v", "version", "rev", "revision", "ref", "commit", "file", "path", "name", "id")
 _REPO_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 _QUANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 
@@ -53,9 +54,10 @@ class UrlReference:
     url: str
 
     def __str__(self) -> str:
-        """The address without its query, which may hold a signature that is nobody's business."""
+        """The address; of its query, which may hold a secret, only what tells files apart."""
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}{parts.path}"
+        kept = [item for item in parse_qsl(parts.query) if item[0].lower() in _NAMES_A_FILE]
+        return urlunsplit(parts._replace(query=urlencode(kept), fragment=""))
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from orin_llm.errors import ModelFileError, OrinError
 from orin_llm.models import reference
 from orin_llm.models.manifest import MANIFEST, Manifest
 from orin_llm.models.names import normalise
-from orin_llm.models.reference import NameReference, PathReference
+from orin_llm.models.reference import HubReference, NameReference, PathReference
 from orin_llm.upstream.locking import OnWait, file_lock
 
 default_model_name = "smollm2"
@@ -108,13 +108,20 @@ class Store:
 
     def find_by_source(self, source: str) -> str | None:
         """Name of the model that was pulled by that reference, or None."""
+        return next((name for name, found in self._sources() if found == source), None)
+
+    def only_of(self, repo: str) -> str | None:
+        """Name of the only model here from that repository of the hub; None if not just one."""
+        begins = (f"hf:{repo}:", f"hf:{repo}/")
+        found = [name for name, source in self._sources() if source.startswith(begins)]
+        return found[0] if len(found) == 1 else None
+
+    def _sources(self) -> Iterator[tuple[str, str]]:
         for name in self.names():
             try:
-                if self.manifest(name).source == source:
-                    return name
+                yield name, self.manifest(name).source
             except ModelFileError:
                 continue
-        return None
 
     @contextmanager
     def locked(self, name: str, on_wait: OnWait | None = None) -> Iterator[None]:
@@ -208,6 +215,8 @@ def resolve(name_or_path: str, store: Store | None = None) -> Path:
     if isinstance(wanted, PathReference):
         return reference.require_file(wanted.path)
     name = store.find_by_source(str(wanted))
+    if name is None and isinstance(wanted, HubReference) and not (wanted.quant or wanted.file):
+        name = store.only_of(wanted.repo)
     if name is None:
         raise ModelFileError(
             f"{wanted} is not in the store: fetch it with `orin-llm models pull {name_or_path}`",

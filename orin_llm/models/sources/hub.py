@@ -35,7 +35,7 @@ class HubSource:
         chosen = quants.choose(sorted(self._remote), wanted)
         self.files = tuple(self._wanted(path) for path in chosen)
         self._paths = dict(zip((file.name for file in self.files), chosen, strict=True))
-        self.reference = str(wanted)
+        self.reference = str(quants.settled(wanted, chosen[0]))
         self.default_name = names.derive(self.files[0].name)
 
     def _wanted(self, path: str) -> WantedFile:
