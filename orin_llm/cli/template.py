@@ -12,15 +12,10 @@ if TYPE_CHECKING:
 
 def chat_template(engine: Engine) -> ChatTemplate:
     """The model's template; a model without one gets a common form, and the user is told."""
-    from orin_llm.text.template import ChatTemplate
+    from orin_llm.text.model_template import model_template
 
-    template = ChatTemplate(
-        engine.chat_template, bos_token=engine.bos_token, eos_token=engine.eos_token
-    )
-    if template.is_default:
-        print(
-            f"{engine.model_path.name} has no chat template: it is asked in ChatML, "
-            "which it may not know (orin-llm run --raw continues a text)",
-            file=sys.stderr,
-        )
-    return template
+    return model_template(engine, _warn)
+
+
+def _warn(message: str) -> None:
+    print(f"{message} (orin-llm run --raw continues a text)", file=sys.stderr)

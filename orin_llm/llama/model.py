@@ -11,9 +11,9 @@ from orin_llm.engine import Engine, Hooks, LoadProgress
 from orin_llm.errors import UsageError
 from orin_llm.llama.options import RANDOM_SEEDS, check_constructor_options, engine_config
 from orin_llm.text.encode import ChatEncoder
+from orin_llm.text.model_template import model_template
 from orin_llm.text.template import ChatTemplate
 
-METADATA_TEMPLATE = "tokenizer.chat_template"
 Self = TypeVar("Self", bound="LlamaModel")
 
 
@@ -30,7 +30,7 @@ class LlamaModel:
         seed: of every completion that is not given one of its own; -1 takes a new one each time.
         n_ctx: tokens that a prompt and its answer may have together; 0 takes the model's limit.
         n_batch, n_ubatch: prompt tokens computed in one step (the smaller of the two).
-        n_threads: CPU threads; None takes the physical cores.
+        n_threads: CPU threads; None takes the physical cores that the process may use.
         last_n_tokens_size: recent tokens that the repeat, frequency and presence penalties look at.
         chat_format: None takes the template of the model file; "chatml" takes that form;
             "chat_template.NAME" takes a named template of the file.
@@ -160,17 +160,11 @@ class LlamaModel:
 
     def _template(self, chat_format: str | None) -> ChatTemplate:
         name = (chat_format or "chat_template.default").removeprefix("chat_template.")
-        source = None
         if name == "default":
-            source = self.metadata.get(METADATA_TEMPLATE)
-            if source is None:
-                warnings.warn(
-                    f"{self.model_path} has no chat template: chats use ChatML, "
-                    "which the model may not know",
-                    stacklevel=3,
-                )
-        elif name != "chatml":
-            source = self.metadata.get(f"{METADATA_TEMPLATE}.{name}")
+            return model_template(self._engine, lambda said: warnings.warn(said, stacklevel=5))
+        source = None
+        if name != "chatml":
+            source = self.metadata.get(f"tokenizer.chat_template.{name}")
             if source is None:
                 raise UsageError(
                     f"chat_format={chat_format!r} is not supported: leave it out to use the model "
