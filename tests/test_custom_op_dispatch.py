@@ -45,5 +45,7 @@ def test_a_custom_op_runs_on_the_gpu():
     try:
         y = _native.testing.run_affine(x=x, scale=-1.5, bias=0.25, gpu=True)
     except RuntimeError as error:
+        if "expected a GPU" not in str(error):
+            raise
         pytest.skip(str(error))
     np.testing.assert_allclose(y, -1.5 * x.astype(np.float64) + 0.25, rtol=0, atol=1e-6)
