@@ -1,59 +1,32 @@
-"""llama-cpp-python's own Llama in a process of its own, asked by JSON lines.
+"""llama-cpp-python's own Llama in a process of its own.
 
-Run as a program it is that process: it imports nothing of this package, so that the two builds of
-llama.cpp never meet.
+Run as a program it is that process: it loads nothing native of this package, so that the two builds
+of llama.cpp never meet.
 """
 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from orin_llm.bench.peer import Peer
 
-class StockLlama:
+
+class StockLlama(Peer):
     """A running process. Leaving the context ends it."""
 
     def __init__(self, path: Path, **options: Any) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
-        self._ask({"model_path": str(path), **options})
+        super().__init__(Path(__file__), {"model_path": str(path), **options})
 
     def get(self, name: str) -> Any:
         """An attribute of the Llama there."""
-        return self._ask({"get": name})
+        return self.ask({"get": name})["result"]
 
     def call(self, name: str, *args: Any, **options: Any) -> Any:
         """The result of a method; of a streaming one, the list of chunks."""
-        return self._ask({"call": name, "args": args, "options": options})
-
-    def _ask(self, request: dict[str, Any]) -> Any:
-        assert self._process.stdin and self._process.stdout
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        answer = json.loads(self._process.stdout.readline())
-        if "error" in answer:
-            raise RuntimeError(answer["error"])
-        return answer["result"]
-
-    def __enter__(self) -> StockLlama:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
+        return self.ask({"call": name, "args": args, "options": options})["result"]
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable
 from functools import cache
@@ -39,10 +38,7 @@ def ours(model: Path, hooks: Hooks, case: int, threads: int = 1) -> GreedyText:
 
 
 @pytest.fixture(scope="module")
-def stock(smollm2: Path) -> Callable[..., GreedyText]:
-    if importlib.util.find_spec("llama_cpp") is None:
-        pytest.skip("needs the [stock] extra")
-
+def stock(needs_stock: None, smollm2: Path) -> Callable[..., GreedyText]:
     @cache
     def write(case: int, threads: int = 1) -> GreedyText:
         with StockPeer(smollm2, n_ctx=512, threads=threads) as peer:

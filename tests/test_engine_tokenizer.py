@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,9 +30,7 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def peer(smollm2: Path) -> Iterator[StockPeer]:
-    if importlib.util.find_spec("llama_cpp") is None:
-        pytest.skip("needs the [stock] extra")
+def peer(needs_stock: None, smollm2: Path) -> Iterator[StockPeer]:
     with StockPeer(smollm2, n_ctx=64) as running:
         yield running
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,12 +26,6 @@ MESSAGES = [
 TOOLS = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
 
 
-def needs_stock() -> None:
-    """Skip where the peer is not installed; importing it here would load its llama.cpp."""
-    if importlib.util.find_spec("llama_cpp") is None:
-        pytest.skip("needs the [stock] extra")
-
-
 @pytest.fixture(scope="module")
 def llama(smollm2: Path) -> Iterator[Llama]:
     with Llama(str(smollm2), hooks=Hooks.none(), **OPTIONS) as model:
@@ -40,8 +33,7 @@ def llama(smollm2: Path) -> Iterator[Llama]:
 
 
 @pytest.fixture(scope="module")
-def stock(smollm2: Path) -> Iterator[StockLlama]:
-    needs_stock()
+def stock(needs_stock: None, smollm2: Path) -> Iterator[StockLlama]:
     with StockLlama(smollm2, flash_attn=True, logits_all=True, **OPTIONS) as peer:
         yield peer
 
@@ -133,8 +125,7 @@ def test_a_stream_with_log_probabilities_has_stocks_shape(llama: Llama, stock: S
 
 
 @pytest.mark.parametrize("chat_format", [None, "chatml"])
-def test_a_chat_is_stocks(smollm2: Path, chat_format: str | None) -> None:
-    needs_stock()
+def test_a_chat_is_stocks(needs_stock: None, smollm2: Path, chat_format: str | None) -> None:
     with (
         StockLlama(smollm2, flash_attn=True, chat_format=chat_format, **OPTIONS) as stock,
         Llama(str(smollm2), hooks=Hooks.none(), chat_format=chat_format, **OPTIONS) as ours,

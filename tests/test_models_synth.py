@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import math
 import shutil
-import subprocess
-import sys
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from processes import python, run
 
 from orin_llm._native import check_gguf
 from orin_llm.engine import Engine, EngineConfig
@@ -86,10 +84,8 @@ def test_more_bits_go_to_the_outer_eighths_and_every_third_layer_between() -> No
 @pytest.mark.parametrize("quant", [name for name in FILE_TYPES if name != "F16"])
 @pytest.mark.parametrize("name", list(SHAPES))
 def test_types_are_those_that_the_stock_quantizer_chooses(
-    name: str, quant: str, vocabulary: Metadata, tmp_path: Path
+    needs_stock: None, name: str, quant: str, vocabulary: Metadata, tmp_path: Path
 ) -> None:
-    if importlib.util.find_spec("llama_cpp") is None:
-        pytest.skip("needs the [stock] extra")
     tiny = SHAPES["tiny"]
     narrow = replace(
         tiny, n_layer=SHAPES[name].n_layer, tied_embeddings=SHAPES[name].tied_embeddings, n_ff=256
@@ -102,12 +98,8 @@ def test_types_are_those_that_the_stock_quantizer_chooses(
         "params.ftype = int(sys.argv[3])\n"
         "stock.llama_model_quantize(sys.argv[1].encode(), sys.argv[2].encode(), params)\n"
     )
-    subprocess.run(
-        [sys.executable, "-c", program, "f16.gguf", "stock.gguf", str(FILE_TYPES[quant].code)],
-        cwd=tmp_path,
-        check=True,
-        capture_output=True,
-    )
+    command = python(program, "f16.gguf", "stock.gguf", str(FILE_TYPES[quant].code))
+    run(command, cwd=tmp_path).check_returncode()
     ours, stock = (check_gguf(str(tmp_path / f"{who}.gguf")) for who in ("ours", "stock"))
     assert [(t.name, t.type, t.shape) for t in ours.tensors] == [
         (t.name, t.type, t.shape) for t in stock.tensors

@@ -1,0 +1,68 @@
+"""A peer: a Python program in a process of its own that answers lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from orin_llm.errors import OrinError
+
+Self = TypeVar("Self", bound="Peer")
+
+
+class Peer:
+    """A running program. Use as a context manager: leaving it ends the process.
+
+    The program reads one JSON object a line and answers each with one: first `settings`, then the
+    requests. An answer with "error" is a failure.
+    """
+
+    def __init__(self, program: Path, settings: dict[str, Any]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(program)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.ask(settings)
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request.
+
+        Raises:
+            OrinError: the peer ended, or the request failed there.
+        """
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None  # both are pipes, see above
+        try:
+            stdin.write(json.dumps(request) + "\n")
+            stdin.flush()
+            line = stdout.readline()
+        except BrokenPipeError:
+            line = ""
+        if not line:
+            raise OrinError(f"the stock peer ended with status {self._process.wait()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise OrinError(f"the stock peer failed: {answer['error']}")
+        return answer
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.communicate()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
