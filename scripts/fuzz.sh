@@ -50,7 +50,7 @@ case ${1:-} in
         [[ ${2:-} =~ ^[0-9]+$ ]] || usage
         build_fuzzer
         mkdir -p "$build/found" "$corpus"
-        "$build/fuzzer" -max_total_time="$2" -max_len=$longest -timeout=10 -rss_limit_mb=1024 -print_final_stats=1 \
+        "$build/fuzzer" -max_total_time="$2" -max_len=$longest -timeout=10 -malloc_limit_mb=16 -print_final_stats=1 \
             -use_value_profile=1 -dict=tests/fuzz/gguf.dict -artifact_prefix="$build/" "$build/found" "$corpus"
         ;;
     keep)

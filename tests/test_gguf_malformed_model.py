@@ -76,7 +76,12 @@ HYPERPARAMETERS = [
     key("heads of a type", f"{L}.attention.head_count", f32(4), "of type f32"),
     key("heads for 3 layers", f"{L}.attention.head_count", array("u32", [4] * 3), "for 2 layers"),
     key("heads vary", f"{L}.attention.head_count", array("u32", [4, 2]), "2 in layer 1"),
-    key("heads < 0", f"{L}.attention.head_count", array("i32", [4, -4]), "(max_heads)"),
+    key(
+        "heads < 0",
+        f"{L}.attention.head_count",
+        array("i32", [4, -4]),
+        "-4 heads, expected at least 0",
+    ),
     key("no KV heads", f"{L}.attention.head_count_kv", u32(0), "0, expected at least 1"),
     key(
         "KV heads do not divide", f"{L}.attention.head_count_kv", u32(3), "cannot share 3 KV heads"

@@ -85,8 +85,7 @@ class ArchCheck {
     }
 
     [[noreturn]] void fail_at(const char * suffix, const std::string & found) const {
-        const Value * value = header_.find(hp_.key(suffix));
-        fail({Part::key, hp_.key(suffix), value ? std::optional(value->offset()) : std::nullopt}, found);
+        fail_key(header_, hp_.key(suffix), found);
     }
 
     void require_uniform(const char * suffix, const std::vector<uint64_t> & counts) const {

@@ -26,6 +26,8 @@ const char * sentence(Advice advice) {
             return "";
         case Advice::damaged:
             return " The file is damaged: download it again.";
+        case Advice::unsound:
+            return " The file is damaged or was converted wrongly: download it again, or take another one.";
         case Advice::unfinished:
             return " The download is unfinished: resume it or download it again.";
         case Advice::unsupported:

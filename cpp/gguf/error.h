@@ -46,6 +46,7 @@ struct Place {
 enum class Advice {
     none,         // the message says it itself
     damaged,      // the bytes make no sense
+    unsound,      // what they say makes no model
     unfinished,   // bytes are missing
     unsupported,  // sound, perhaps, but not for this version
 };

@@ -145,14 +145,8 @@ void check_experts(const Header & header, HParams & hp) {
 
     const uint64_t used =
         hp.n_expert_used.empty() ? 0 : *std::max_element(hp.n_expert_used.begin(), hp.n_expert_used.end());
-    const std::string used_key = hp.key(experts_used.suffix);
-    const Value * used_value = header.find(used_key);
-    if (hp.n_expert > 0 && used == 0) {
-        fail({Part::key, used_key, used_value ? std::optional(used_value->offset()) : std::nullopt},
-             text("no experts used of ", hp.n_expert));
-    }
-    if (used > hp.n_expert) {
-        fail_key(used_key, *used_value, text(used, " experts used of ", hp.n_expert));
+    if (used > hp.n_expert || (hp.n_expert > 0 && used == 0)) {
+        fail_key(header, hp.key(experts_used.suffix), text(used, " experts used of ", hp.n_expert));
     }
 
     constexpr Count groups{"expert_group_count", "groups", 0, limits::max_experts, "max_experts"};
@@ -161,10 +155,10 @@ void check_experts(const Header & header, HParams & hp) {
     const uint64_t n_used = read_count(header, hp, groups_used, 0);
     const std::string groups_key = hp.key(groups.suffix);
     if (n_groups > 0 && (n_groups >= hp.n_expert || hp.n_expert % n_groups != 0)) {
-        fail_key(groups_key, *header.find(groups_key), text(hp.n_expert, " experts in ", n_groups, " groups"));
+        fail_key(header, groups_key, text(hp.n_expert, " experts in ", n_groups, " groups"));
     }
     if (n_groups > 1 && (n_used == 0 || n_used >= n_groups)) {
-        fail_key(groups_key, *header.find(groups_key), text(n_used, " groups used of ", n_groups));
+        fail_key(header, groups_key, text(n_used, " groups used of ", n_groups));
     }
 }
 
@@ -180,7 +174,7 @@ void check_attention(const Header & header, HParams & hp) {
     const std::string kv_key = hp.key(heads_kv.suffix);
     for (uint64_t il = 0; il < hp.n_layer; ++il) {
         if (hp.n_head_kv[il] > 0 && hp.n_head[il] % hp.n_head_kv[il] != 0) {
-            fail_key(kv_key, *header.find(kv_key),
+            fail_key(header, kv_key,
                      text(hp.n_head[il], " heads cannot share ", hp.n_head_kv[il], " KV heads in layer ", il));
         }
     }
@@ -190,7 +184,7 @@ void check_attention(const Header & header, HParams & hp) {
     hp.n_rot = read_count(header, hp, rope_channels, hp.head_k);
     if (hp.n_rot > hp.head_k && hp.head_k > 0) {
         const std::string key = hp.key(rope_channels.suffix);
-        fail_key(key, *header.find(key), text(hp.n_rot, " channels, but heads have ", hp.head_k));
+        fail_key(header, key, text(hp.n_rot, " channels, but heads have ", hp.head_k));
     }
     for (const char * suffix : {rope_channels.suffix, "rope.dimension_count_swa"}) {
         const Value * value = header.find(hp.key(suffix));

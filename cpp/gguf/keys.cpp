@@ -6,8 +6,13 @@ void fail_key(const std::string & key, const Value & value, const std::string & 
     fail({Part::key, key, value.offset()}, found, advice);
 }
 
+void fail_key(const Header & header, const std::string & key, const std::string & found) {
+    const Value * value = header.find(key);
+    fail({Part::key, key, value ? std::optional(value->offset()) : std::nullopt}, found, Advice::unsound);
+}
+
 void fail_missing(const std::string & key, const std::string & expected) {
-    fail({Part::key, key, std::nullopt}, text("missing, expected ", expected));
+    fail({Part::key, key, std::nullopt}, text("missing, expected ", expected), Advice::unsound);
 }
 
 const Value * find_scalar(const Header & header, const std::string & key, ValueType type) {
@@ -52,7 +57,11 @@ std::vector<uint64_t> per_layer(const Header & header, const std::string & key, 
     }
     std::vector<uint64_t> counts;
     for (uint64_t il = 0; il < n_layer; ++il) {
-        counts.push_back(value->as_unsigned(value->is_array() ? il : 0));
+        const int64_t found = value->as_signed(value->is_array() ? il : 0);
+        if (found < 0) {
+            fail_key(key, *value, text(found, " ", count.noun, ", expected at least ", count.min));
+        }
+        counts.push_back(static_cast<uint64_t>(found));
         check_count(key, *value, counts.back(), count);
     }
     return counts;

@@ -11,7 +11,10 @@ namespace orin::gguf {
 
 // Fails about the value of a key; about its element i where an index is given.
 [[noreturn]] void fail_key(const std::string & key, const Value & value, const std::string & found,
-                           Advice advice = Advice::damaged);
+                           Advice advice = Advice::unsound);
+
+// The same for a key that may be missing.
+[[noreturn]] void fail_key(const Header & header, const std::string & key, const std::string & found);
 
 // Fails about a key that is not there.
 [[noreturn]] void fail_missing(const std::string & key, const std::string & expected);

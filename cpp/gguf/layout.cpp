@@ -77,7 +77,7 @@ class LayoutCheck {
     void require(const std::string & prefix, const TensorRule & rule) const {
         if (!check_if_present(prefix, rule)) {
             fail({Part::tensor, prefix + rule.name, std::nullopt},
-                 text("missing, but every ", arch_.name, " model has it"));
+                 text("missing, but every ", arch_.name, " model has it"), Advice::unsound);
         }
     }
 
@@ -96,7 +96,7 @@ class LayoutCheck {
         }
         if (found != expected) {
             fail({Part::tensor, tensor->name, tensor->info_offset},
-                 text("of shape ", shape_text(tensor->shape), ", expected ", shape_text(expected)));
+                 text("of shape ", shape_text(tensor->shape), ", expected ", shape_text(expected)), Advice::unsound);
         }
         return true;
     }

@@ -95,8 +95,7 @@ void require_token(const Header & header, const char * name, const char * added_
     if (otherwise && *otherwise < n_tokens) {
         return;
     }
-    const Place place{Part::key, key_of(name), value ? std::optional(value->offset()) : std::nullopt};
-    fail(place, text("no such token, but the tokenizer adds it (", added_by, ")"));
+    fail_key(header, key_of(name), text("no such token, but the tokenizer adds it (", added_by, ")"));
 }
 
 }  // namespace

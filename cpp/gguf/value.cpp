@@ -114,7 +114,8 @@ void Value::read_strings(Reader & reader, const Place & place) {
         const uint64_t start = reader.position();
         const auto n = reader.scalar<uint64_t>(place);
         if (n > limits::max_string_bytes) {
-            fail({place.part, place.name, start}, text("string ", i, " of ", n, " bytes, more than the limit of ",
+            const std::string which = is_array_ ? text("string ", i) : std::string("a string");
+            fail({place.part, place.name, start}, text(which, " of ", n, " bytes, more than the limit of ",
                                                        limits::max_string_bytes, " (max_string_bytes)"));
         }
         reader.append(bytes_, n, place);

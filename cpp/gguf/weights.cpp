@@ -40,10 +40,10 @@ void check_type(const TensorInfo & tensor) {
     }
     const bool is_factor = begins(tensor.name, "rope_freqs.") || begins(tensor.name, "rope_factors_");
     if ((is_factor || is_vector(tensor)) && tensor.type->id != type_ids::f32) {
-        fail(place_of(tensor), text("of type ", tensor.type->name, ", expected F32"));
+        fail(place_of(tensor), text("of type ", tensor.type->name, ", expected F32"), Advice::unsound);
     }
     if (!tensor.type->is_weight) {
-        fail(place_of(tensor), text("of type ", tensor.type->name, ", which weights cannot have"));
+        fail(place_of(tensor), text("of type ", tensor.type->name, ", which weights cannot have"), Advice::unsound);
     }
 }
 
