@@ -11,7 +11,7 @@ int main(int argc, char ** argv) {
     size_t n_files = 0;
     for (int i = 1; i < argc; ++i) {
         for (const auto & entry : std::filesystem::recursive_directory_iterator(argv[i])) {
-            std::ifstream     file(entry.path(), std::ios::binary);
+            std::ifstream file(entry.path(), std::ios::binary);
             std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
             LLVMFuzzerTestOneInput(reinterpret_cast<const uint8_t *>(bytes.data()), bytes.size());
             ++n_files;
