@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,10 +91,23 @@ def axes(rope: Rope) -> NDArray[np.int64]:
     return np.searchsorted(np.cumsum(rope.sections)[:3], sector, side="right")
 
 
+def spread(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The positions as they are, or four different ones per token for the multi-section modes."""
+    if rope.mode not in MULTI:
+        return positions
+    return np.stack([np.roll(positions, shift) for shift in (0, 1, 2, 3)])
+
+
 def angles(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
     """[n_tokens, n_pairs]; positions: [n_tokens], or [4, n_tokens] for the multi-section modes"""
     by_axis = np.atleast_2d(positions).astype(np.float64)
     return by_axis[axes(rope)].T * rates(rope)
+
+
+def exact_rows(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
+    """(cos, sin) by the formula. [n_tokens, n_pairs, 2]"""
+    angle = angles(rope, positions)
+    return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * rope.magnitude
 
 
 def float_error(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
@@ -154,3 +167,39 @@ def upstream_rows(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float3
             rows[token, pair, 1] = np.float32(libm.sinf(angle)) * magnitude
             theta = theta * step
     return rows
+
+
+def wrong_rows(rope: Rope, positions: NDArray[np.int32]) -> dict[str, NDArray[np.float64]]:
+    """Rows of formulas that are easily written instead of the right one, where they differ."""
+    exact = exact_rows(rope, positions)
+    by_axis = np.atleast_2d(positions).astype(np.float64)
+    turned = {
+        "exponent": angles(replace(rope, n_dims=2 * rope.n_dims), positions)[:, : rope.n_pairs]
+        if not rope.freq_factors and rope.mode not in MULTI
+        else None,
+        "base": angles(replace(rope, freq_base=1.001 * rope.freq_base), positions),
+    }
+    if rope.freq_factors:
+        inverted = tuple(1 / f for f in rope.freq_factors)
+        turned["inverted factor"] = angles(replace(rope, freq_factors=inverted), positions)
+    if rope.freq_scale != 1:
+        turned["no scale"] = angles(replace(rope, freq_scale=1.0), positions)
+    if rope.ext_factor:
+        turned["no ramp"] = angles(replace(rope, ext_factor=0.0), positions)
+        swapped = replace(rope, beta_fast=rope.beta_slow, beta_slow=rope.beta_fast)
+        turned["swapped ramp"] = angles(swapped, positions)
+    if rope.mode in MULTI:
+        time, height, *rest = rope.sections
+        reordered = replace(rope, sections=(height, time, *rest))
+        turned["sections out of order"] = angles(reordered, positions)
+        turned["axes out of order"] = by_axis[[1, 0, 2, 3]][axes(rope)].T * rates(rope)
+    wrong = {
+        name: np.stack([np.cos(a), np.sin(a)], axis=-1) * rope.magnitude
+        for name, a in turned.items()
+        if a is not None
+    }
+    wrong["sign"] = exact * [1, -1]
+    wrong["cos and sin swapped"] = exact[..., ::-1]
+    if rope.magnitude != 1:
+        wrong["no magnitude"] = exact / rope.magnitude
+    return wrong

@@ -13,25 +13,21 @@ from numpy.typing import NDArray
 from rope_formula import (
     IMROPE,
     MROPE,
-    MULTI,
     NEOX,
     NORM,
     VISION,
     Rope,
-    angles,
-    axes,
+    exact_rows,
     float_error,
     llama3_factors,
     pair_channels,
-    rates,
     rotate,
-    unit_pairs,
+    spread,
     upstream_rows,
+    wrong_rows,
 )
+from rope_probe import probe, random_x, rows, stock, with_table
 
-from orin_llm import _native
-
-N_CTX = 131072
 POSITIONS = np.array([0, 1, 2, 255, 256, 257, 4095, 32767, 65536, 100003, 131071], np.int32)
 # Where float steps have lost little: float_error stays below 1e-4 per unit of input.
 NEAR = np.array([0, 1, 2, 31, 32, 33, 60, 77], np.int32)
@@ -65,46 +61,6 @@ CASES = {
 }  # fmt: skip
 
 each_case = pytest.mark.parametrize("rope", CASES.values(), ids=CASES.keys())
-
-
-def probe(rope: Rope, **options: object) -> _native.testing.RopeProbe:
-    p = _native.testing.RopeProbe()
-    for name, value in {**vars(rope), **options}.items():
-        if name != "head_dim":
-            setattr(p, name, list(value) if isinstance(value, tuple) else value)
-    return p
-
-
-def with_table(n_ctx: int = N_CTX) -> _native.testing.EngineHooks:
-    return _native.testing.EngineHooks(rope=True, n_ctx=n_ctx)
-
-
-def stock() -> _native.testing.EngineHooks:
-    return _native.testing.EngineHooks(rope=False, n_ctx=N_CTX)
-
-
-def spread(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The positions as they are, or four different ones per token for the multi-section modes."""
-    if rope.mode not in MULTI:
-        return positions
-    return np.stack([np.roll(positions, shift) for shift in (0, 1, 2, 3)])
-
-
-def random_x(rope: Rope, n_tokens: int, n_head: int = 3, n_batch: int = 1) -> NDArray[np.float32]:
-    shape = (n_batch, n_tokens, n_head, rope.head_dim)
-    return np.random.default_rng(7).standard_normal(shape, np.float32)
-
-
-def rows(hooks: _native.testing.EngineHooks, rope: Rope, positions: NDArray[np.int32]) -> NDArray:
-    """The (cos, sin) that the backend used. [n_tokens, n_pairs, 2]"""
-    out = hooks.run_rope(unit_pairs(rope, positions.shape[-1]), positions, probe(rope))
-    first, second = pair_channels(rope)
-    return np.stack([out[0, :, 0, first], out[0, :, 0, second]], axis=-1).transpose(1, 0, 2)
-
-
-def exact_rows(rope: Rope, positions: NDArray[np.int32]) -> NDArray[np.float64]:
-    angle = angles(rope, positions)
-    return np.stack([np.cos(angle), np.sin(angle)], axis=-1) * rope.magnitude
 
 
 @each_case
@@ -162,47 +118,11 @@ def test_threads_change_nothing(rope, n_threads):
     assert hooks.rope_counters["lookups"] >= 23 * 2
 
 
-def wrong_formulas(rope: Rope) -> dict[str, NDArray[np.float64]]:
-    """Rows of formulas that are easily written instead of the right one, where they differ."""
-    positions = spread(rope, POSITIONS)
-    exact = exact_rows(rope, positions)
-    by_axis = np.atleast_2d(positions).astype(np.float64)
-    turned = {
-        "exponent": angles(replace(rope, n_dims=2 * rope.n_dims), positions)[:, : rope.n_pairs]
-        if not rope.freq_factors and rope.mode not in MULTI
-        else None,
-        "base": angles(replace(rope, freq_base=1.001 * rope.freq_base), positions),
-    }
-    if rope.freq_factors:
-        inverted = tuple(1 / f for f in rope.freq_factors)
-        turned["inverted factor"] = angles(replace(rope, freq_factors=inverted), positions)
-    if rope.freq_scale != 1:
-        turned["no scale"] = angles(replace(rope, freq_scale=1.0), positions)
-    if rope.ext_factor:
-        turned["no ramp"] = angles(replace(rope, ext_factor=0.0), positions)
-        swapped = replace(rope, beta_fast=rope.beta_slow, beta_slow=rope.beta_fast)
-        turned["swapped ramp"] = angles(swapped, positions)
-    if rope.mode in MULTI:
-        time, height, *rest = rope.sections
-        reordered = replace(rope, sections=(height, time, *rest))
-        turned["sections out of order"] = angles(reordered, positions)
-        turned["axes out of order"] = by_axis[[1, 0, 2, 3]][axes(rope)].T * rates(rope)
-    wrong = {
-        name: np.stack([np.cos(a), np.sin(a)], axis=-1) * rope.magnitude
-        for name, a in turned.items()
-        if a is not None
-    }
-    wrong["sign"] = exact * [1, -1]
-    wrong["cos and sin swapped"] = exact[..., ::-1]
-    if rope.magnitude != 1:
-        wrong["no magnitude"] = exact / rope.magnitude
-    return wrong
-
-
 @each_case
 def test_wrong_formulas_are_told_apart(rope):
-    got = rows(with_table(), rope, spread(rope, POSITIONS))
-    for name, wrong in wrong_formulas(rope).items():
+    positions = spread(rope, POSITIONS)
+    got = rows(with_table(), rope, positions)
+    for name, wrong in wrong_rows(rope, positions).items():
         assert np.abs(got - wrong).max() > 1e-3, name
 
 
