@@ -18,7 +18,30 @@ from gguf_bytes import (
 )
 from processes import CLI, environment, run
 
+from orin_llm.models.reporter import Progress, Reporter
+from orin_llm.models.store import Store
+
 TINY = tiny_llama_bytes(metadata={"general.license": string("mit")})
+
+
+class Recorder(Reporter):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.steps: list[Progress] = []
+
+    def message(self, text: str) -> None:
+        self.messages.append(text)
+
+    def progress(self, progress: Progress) -> None:
+        self.steps.append(progress)
+
+
+def everything(store: Store) -> list[str]:
+    """All files of a store but the locks, which stay."""
+    files = (p for p in store.root.rglob("*") if p.is_file() and p.parent.name != ".locks")
+    return sorted(str(p.relative_to(store.root)) for p in files)
 
 
 def store_environment(store: Path, **variables: str) -> dict[str, str]:

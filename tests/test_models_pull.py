@@ -1,35 +1,23 @@
-"""Pulls from paths, addresses and wheels, by the functions and by the command itself."""
+"""Pulls from paths, addresses and wheels."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import time
 import zipfile
 from pathlib import Path
 
 import pytest
 from file_server import Served, Server
-from models_support import TINY, model_with_context, orin_llm, split_model, store_environment
-from processes import CLI, interrupt, start
+from models_support import TINY, Recorder, everything, model_with_context, split_model
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.models import registry as registry_module
 from orin_llm.models.pull import Pulled, pull
 from orin_llm.models.registry import RegistryEntry, WheelMember
-from orin_llm.models.reporter import Reporter
 from orin_llm.models.store import Store
 
 DIGEST = hashlib.sha256(TINY).hexdigest()
-
-
-class Recorder(Reporter):
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-
-    def message(self, text: str) -> None:
-        self.messages.append(text)
 
 
 @pytest.fixture
@@ -41,12 +29,6 @@ def file(tmp_path: Path) -> Path:
 
 def get(text: str | Path, store: Store, **options: str | None) -> Pulled:
     return pull(str(text), store=store, reporter=Recorder(), **options)
-
-
-def everything(store: Store) -> list[str]:
-    """All files but the locks, which stay."""
-    files = (p for p in store.root.rglob("*") if p.is_file() and p.parent.name != ".locks")
-    return sorted(str(p.relative_to(store.root)) for p in files)
 
 
 def test_a_file_is_linked_not_copied_and_described(file: Path, store: Store) -> None:
@@ -262,61 +244,6 @@ def test_what_pip_says_reaches_the_user(
     with pytest.raises(OrinError, match=r"pip could not fetch llm-tiny==1\.0: No matching distr"):
         get("tiny", store)
     assert store.names() == []
-
-
-def wait_for(condition: object, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        assert process.poll() is None and time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def start_pull(url: str, store: Store) -> subprocess.Popen[str]:
-    return start([*CLI, "models", "pull", url], env=store_environment(store.root))
-
-
-def test_ctrl_c_leaves_a_part_that_the_next_pull_continues(server: Server, store: Store) -> None:
-    served = Served(TINY, pause_s=0.3)
-    url = server.add("/m.gguf", served)
-    process = start_pull(url, store)
-    wait_for(lambda: any(p.bytes > 20_000 for p in store.partials()), process)
-    _, errors = interrupt(process)
-    assert process.returncode == 130
-    assert "are kept, pull again to go on" in errors and "Traceback" not in errors
-    assert store.names() == []
-    assert everything(store) == [
-        f".partial/m/{name}" for name in ("m.gguf.part", "m.gguf.part.json", "source")
-    ]
-    served.pause_s = 0
-    done = orin_llm("models", "pull", url, store=store.root)
-    assert done.returncode == 0, done.stderr
-    assert server.ranges_asked()[-1].startswith("bytes=")
-    assert store.path("m").read_bytes() == TINY
-    assert everything(store) == ["m/m.gguf", "m/manifest.json"]
-
-
-def test_two_pulls_of_one_model_fetch_it_once(server: Server, store: Store) -> None:
-    url = server.add("/m.gguf", Served(TINY, pause_s=0.1))
-    first = start_pull(url, store)
-    wait_for(lambda: store.partials(), first)
-    second = start_pull(url, store)
-    results = [process.communicate(timeout=60) for process in (first, second)]
-    assert [first.returncode, second.returncode] == [0, 0]
-    assert len(server.requests) == 1
-    assert "waiting: m is being pulled already" in results[1][1]
-    assert results[0][0] == results[1][0] == f"{store.path('m')}\n"
-
-
-def test_a_killed_pull_is_continued(server: Server, store: Store) -> None:
-    served = Served(TINY, pause_s=0.3)
-    url = server.add("/m.gguf", served)
-    process = start_pull(url, store)
-    wait_for(lambda: any(p.bytes > 20_000 for p in store.partials()), process)
-    process.kill()
-    process.communicate()
-    served.pause_s = 0
-    assert get(url, store).manifest.files[0].sha256 == DIGEST
-    assert server.ranges_asked()[-1].startswith("bytes=")
 
 
 def test_an_unprotected_address_of_another_machine_is_warned_of(store: Store) -> None:

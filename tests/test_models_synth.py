@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from models_support import Recorder
 from processes import python, run
 
 from orin_llm._native import check_gguf
@@ -28,14 +29,6 @@ from orin_llm.models.shapes import SHAPES
 from orin_llm.models.synth import model_tensors, rope_factors, synthesize, write_model
 from orin_llm.models.vocabulary import llama_vocabulary
 from orin_llm.text.template import ChatTemplate
-
-
-class Recorder(Reporter):
-    def __init__(self) -> None:
-        self.seen: list[Progress] = []
-
-    def progress(self, progress: Progress) -> None:
-        self.seen.append(progress)
 
 
 @pytest.fixture(scope="session")
@@ -269,7 +262,7 @@ def test_a_full_disk_is_known_before_the_weights_are_written(
     recorder = Recorder()
     with pytest.raises(OrinError, match="not enough room"):
         synthesize("tiny", "Q4_K_M", tmp_path / "x.gguf", reporter=recorder)
-    assert recorder.seen == []
+    assert recorder.steps == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -277,11 +270,11 @@ def test_progress_grows_to_the_bytes_of_the_tensors(tmp_path: Path) -> None:
     recorder = Recorder()
     out = tmp_path / "x.gguf"
     synthesize("tiny", "Q8_0", out, reporter=recorder)
-    done = [progress.done for progress in recorder.seen]
+    done = [progress.done for progress in recorder.steps]
     assert done == sorted(done)
     header = check_gguf(str(out))
     total = header.file_bytes - header.data_offset
-    assert recorder.seen[-1] == Progress("writing x.gguf", total, total)
+    assert recorder.steps[-1] == Progress("writing x.gguf", total, total)
 
 
 def test_memory_does_not_grow_with_the_file(vocabulary: Metadata, tmp_path: Path) -> None:
