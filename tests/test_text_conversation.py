@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import itertools
-import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from text_support import VocabTokenizer, vocab
+from text_support import CHATML, VocabTokenizer, asked, contents, vocab
 
 from orin_llm.engine import Engine, Request, SamplingParams
 from orin_llm.errors import PromptTooLong, UsageError
 from orin_llm.text.conversation import Conversation
-from orin_llm.text.conversation_file import ConversationFileError
 from orin_llm.text.encode import encode_chat
 from orin_llm.text.template import DEFAULT_TEMPLATE, ChatTemplate
 
-CHATML = ChatTemplate(DEFAULT_TEMPLATE, bos_token="", eos_token="")
 # Nothing but text between the turns, and no special token where the answer begins or ends.
 PLAIN = ChatTemplate(
     "{% for m in messages %}{{ m.role }}:\n{{ m.content }}\n\n{% endfor %}"
@@ -146,20 +141,6 @@ def test_reasoning_that_the_template_drops_is_dropped_from_the_tokens() -> None:
 # Changes of the history
 
 
-def asked(*turns: tuple[str, str], system: str | None = None) -> Conversation:
-    tokenizer = vocab("qwen2")
-    chat = Conversation(tokenizer, CHATML, system=system)
-    for question, answer in turns:
-        chat.add_user(question)
-        chat.prompt(100_000)
-        chat.add_answer(answer, tokenizer.tokenize(answer, add_special=False))
-    return chat
-
-
-def contents(chat: Conversation) -> list[Any]:
-    return [message["content"] for message in chat.messages]
-
-
 def is_fresh(chat: Conversation) -> bool:
     """Whether the next prompt is what the messages alone would give."""
     return chat.prompt(100_000).tokens == encode_chat(vocab("qwen2"), CHATML, chat.messages)
@@ -266,69 +247,6 @@ def test_a_message_too_long_for_the_context_changes_nothing() -> None:
         chat.prompt(100)
     assert chat.undo()["content"] == "word " * 500
     assert contents(chat) == ["1", "one", "2", "two"]
-
-
-# Files
-
-
-def test_a_saved_conversation_is_loaded_as_it_was(tmp_path: Path) -> None:
-    chat = asked(("é🙂\n\x00", "<|im_end|>"), ("2", "two"), system="s")
-    chat.add({"role": "tool", "content": None, "name": "f", "x": [1, {"a": 2.5}]})
-    path = tmp_path / "chat.json"
-    path.write_text("old")
-    chat.save(path)
-    other = asked(("other", "x"))
-    other.load(path)
-    assert other.messages == chat.messages
-    assert [entry.name for entry in tmp_path.iterdir()] == ["chat.json"]
-
-
-WRONG_FILES = {
-    "not json": (b"hello", "line 1 is not JSON"),
-    "not utf-8": (b'{"format": "\xe9"}', "byte 12 is not UTF-8"),
-    "other json": (b'{"messages": []}', 'no "format"'),
-    "a list": (b"[]", 'no "format"'),
-    "newer": (b'{"format": "orin-llm conversation", "version": 2}', "version is 2"),
-    "no messages": (b'{"format": "orin-llm conversation", "version": 1}', '"messages" is missing'),
-    "no role": (
-        b'{"format": "orin-llm conversation", "version": 1, "messages": [{"content": "x"}]}',
-        "message 0 has no role",
-    ),
-    "odd content": (
-        b'{"format": "orin-llm conversation", "version": 1,'
-        b' "messages": [{"role": "user", "content": "x"}, {"role": "user", "content": 5}]}',
-        "content of message 1",
-    ),
-    "deep": (b"[" * 100_000, "nested too deeply|not JSON"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_FILES)
-def test_a_wrong_file_is_refused_with_the_reason(name: str, tmp_path: Path) -> None:
-    data, reason = WRONG_FILES[name]
-    path = tmp_path / "chat.json"
-    path.write_bytes(data)
-    chat = asked(("1", "one"))
-    with pytest.raises(ConversationFileError, match=reason) as caught:
-        chat.load(path)
-    assert str(path) in str(caught.value)
-    assert contents(chat) == ["1", "one"]
-
-
-def test_files_that_cannot_be_read_or_written_are_named(tmp_path: Path) -> None:
-    chat = asked()
-    with pytest.raises(ConversationFileError, match=r"chat\.json cannot be read: No such file"):
-        chat.load(tmp_path / "chat.json")
-    with pytest.raises(ConversationFileError, match=r"cannot be written: No such file"):
-        chat.save(tmp_path / "missing" / "chat.json")
-    with pytest.raises(ConversationFileError, match=r"cannot be written"):
-        chat.save(tmp_path)
-
-
-def test_the_file_names_its_format_and_version(tmp_path: Path) -> None:
-    asked().save(tmp_path / "chat.json")
-    content = json.loads((tmp_path / "chat.json").read_text("utf-8"))
-    assert content == {"format": "orin-llm conversation", "version": 1, "messages": []}
 
 
 # The engine

@@ -1,11 +1,16 @@
-"""Real vocabularies as tokenizers, without a model's weights."""
+"""Real vocabularies as tokenizers, without a model's weights, and conversations over them."""
 
 from __future__ import annotations
 
 from functools import cached_property, lru_cache
+from typing import Any
 
 from orin_llm import _native
+from orin_llm.text.conversation import Conversation
+from orin_llm.text.template import DEFAULT_TEMPLATE, ChatTemplate
 from orin_llm.upstream import vocab_file
+
+CHATML = ChatTemplate(DEFAULT_TEMPLATE, bos_token="", eos_token="")
 
 
 class VocabTokenizer:
@@ -42,3 +47,17 @@ class VocabTokenizer:
 @lru_cache
 def vocab(name: str) -> VocabTokenizer:
     return VocabTokenizer(name)
+
+
+def asked(*turns: tuple[str, str], system: str | None = None) -> Conversation:
+    tokenizer = vocab("qwen2")
+    chat = Conversation(tokenizer, CHATML, system=system)
+    for question, answer in turns:
+        chat.add_user(question)
+        chat.prompt(100_000)
+        chat.add_answer(answer, tokenizer.tokenize(answer, add_special=False))
+    return chat
+
+
+def contents(chat: Conversation) -> list[Any]:
+    return [message["content"] for message in chat.messages]
