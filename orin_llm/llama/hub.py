@@ -7,9 +7,9 @@ from os import PathLike
 from pathlib import Path
 
 from huggingface_hub import HfApi, hf_hub_download
-from huggingface_hub.errors import HFValidationError
 
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import UsageError
+from orin_llm.models.sources.hub import hub_errors
 
 
 def fetch(
@@ -28,7 +28,7 @@ def fetch(
         UsageError: the repository's name is malformed, or not exactly one file fits.
         OrinError: it cannot be fetched.
     """
-    try:
+    with hub_errors(repo_id):
         if any(character in filename for character in "*?["):
             filename = _only_match(repo_id, filename)
         return hf_hub_download(
@@ -37,13 +37,6 @@ def fetch(
             local_dir=None if local_dir is None else Path(local_dir),
             cache_dir=None if cache_dir is None else Path(cache_dir),
         )
-    except OrinError:
-        raise
-    except HFValidationError as error:
-        raise UsageError(f"{repo_id!r} is no repository name: expected owner/name") from error
-    # What stands for "no connection" depends on the HTTP library that this huggingface_hub uses.
-    except Exception as error:
-        raise OrinError(f"{filename} of {repo_id} cannot be fetched: {error}") from error
 
 
 def _only_match(repo_id: str, pattern: str) -> str:

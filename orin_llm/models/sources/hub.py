@@ -6,11 +6,13 @@ bytes are fetched by `http.download`, from the address and with the headers that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from orin_llm.errors import OrinError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.models import names, quants
 from orin_llm.models.disk import link_or_copy
 from orin_llm.models.reference import HubReference
@@ -94,15 +96,28 @@ _GATED = (
     "{repo} asks for its licence to be accepted: do so on its page on the hub, then set HF_TOKEN "
     "to a token of that account (or run `hf auth login`) and pull again"
 )
+_OFFLINE = (
+    "HF_HUB_OFFLINE is set, and {repo} is not in the hub's cache on this machine: unset it to "
+    "fetch the model"
+)
 
 
-def _hub_listing(repo: str) -> Listing:
-    """Commit, licence, and size and SHA-256 of each file, as the hub tells them."""
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError
+@contextmanager
+def hub_errors(repo: str) -> Iterator[None]:
+    """Says of any error of huggingface_hub what to do about it, as an OrinError."""
+    from huggingface_hub.errors import (
+        GatedRepoError,
+        HfHubHTTPError,
+        HFValidationError,
+        RepositoryNotFoundError,
+    )
 
     try:
-        info = HfApi().model_info(repo, files_metadata=True)
+        yield
+    except OrinError:
+        raise
+    except HFValidationError as error:
+        raise UsageError(f"{repo!r} is no repository name: expected owner/name") from error
     except GatedRepoError:
         raise OrinError(_GATED.format(repo=repo)) from None
     except RepositoryNotFoundError:
@@ -113,10 +128,20 @@ def _hub_listing(repo: str) -> Listing:
         raise OrinError(f"the hub refuses {repo}: {_first_line(error)}") from None
     # What stands for "no connection" depends on the HTTP library that this huggingface_hub uses.
     except Exception as error:
+        if _is_offline():
+            raise OrinError(_OFFLINE.format(repo=repo)) from error
         raise OrinError(
-            f"the model hub cannot be reached ({_first_line(error)}). Is this machine on a "
-            "network? HF_ENDPOINT names a mirror"
+            f"the model hub cannot be reached for {repo} ({_first_line(error)}). Is this machine "
+            "on a network? HF_ENDPOINT names a mirror"
         ) from error
+
+
+def _hub_listing(repo: str) -> Listing:
+    """Commit, licence, and size and SHA-256 of each file, as the hub tells them."""
+    from huggingface_hub import HfApi
+
+    with hub_errors(repo):
+        info = HfApi().model_info(repo, files_metadata=True)
     files: dict[str, tuple[int | None, str | None]] = {}
     for sibling in info.siblings or []:
         files[sibling.rfilename] = (sibling.size, sibling.lfs.sha256 if sibling.lfs else None)
@@ -137,10 +162,7 @@ def _cached_listing(repo: str) -> Listing:
         key=lambda revision: ("main" in revision.refs, revision.last_modified),
     )
     if not revisions:
-        raise OrinError(
-            f"HF_HUB_OFFLINE is set, and {repo} is not in the hub's cache on this machine: unset "
-            "it to fetch the model"
-        )
+        raise OrinError(_OFFLINE.format(repo=repo))
     newest = revisions[-1]
     files: dict[str, tuple[int | None, str | None]] = {}
     for file in newest.files:
