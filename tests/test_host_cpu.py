@@ -26,7 +26,8 @@ flags\t\t: fpu sse4_2 avx f16c fma avx2 bmi2 avx512f avx512vbmi avx512_vnni
 
 def machine(root: Path, cpuinfo: str, siblings: list[str]) -> Path:
     """A root folder with this cpuinfo and, per hardware thread, the list of its core's threads."""
-    (root / "proc").mkdir()
+    (root / "proc/self").mkdir(parents=True)
+    (root / "proc/self/cgroup").write_text("1:cpu,cpuacct:/\n0::/outer/inner\n")
     (root / "proc/cpuinfo").write_text(cpuinfo)
     for cpu, text in enumerate(siblings):
         topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
@@ -77,6 +78,7 @@ def test_a_machine_that_shows_nothing_is_still_described(tmp_path: Path) -> None
         ({"cpu.max": "50000 100000"}, 0.5, 1),
         ({"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None, 4),
         ({"cpu/cpu.cfs_quota_us": "300000", "cpu/cpu.cfs_period_us": "100000"}, 3.0, 3),
+        ({"outer/cpu.max": "250000 100000", "outer/inner/cpu.max": "350000 100000"}, 2.5, 3),
         ({"cpu.max": "nonsense"}, None, 4),
     ],
 )

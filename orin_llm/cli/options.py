@@ -48,7 +48,8 @@ class EngineOptions:
         ),
     ] = 0
     threads: Annotated[
-        int, flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores.")
+        int,
+        flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
     ] = 0
     gpu_layers: Annotated[
         int, flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all.")

@@ -10,6 +10,7 @@ from orin_llm.device.build import Build
 from orin_llm.device.gpu import Gpus
 from orin_llm.host.cpu import Cpu
 from orin_llm.host.memory import Memory
+from orin_llm.host.units import size_text
 
 LOW_MEMORY_BYTES = 1 << 30
 
@@ -24,7 +25,7 @@ class Finding:
 
 def check(build: Build, cpu: Cpu, gpus: Gpus, memory: Memory) -> list[Finding]:
     """Everything that does not fit together, the worst first."""
-    findings = [*_build(build, cpu), *_gpu(build, gpus), *_machine(cpu, memory)]
+    findings = [*_build(build, cpu), *_gpu(build, gpus), *_memory(memory)]
     order = {"missing": 0, "warning": 1, "note": 2}
     return sorted(findings, key=lambda finding: order[finding.level])
 
@@ -96,15 +97,8 @@ def runs_on(architectures: str, compute_capability: str) -> bool:
     return architectures.strip() in ("native", "all", "all-major")
 
 
-def _machine(cpu: Cpu, memory: Memory) -> list[Finding]:
-    findings = []
-    if cpu.threads < cpu.physical_cores:
-        text = (
-            f"this container may use {cpu.quota:g} of {cpu.physical_cores} cores: give "
-            f"--threads {cpu.threads}, more only wait for each other"
-        )
-        findings.append(Finding("warning", text))
+def _memory(memory: Memory) -> list[Finding]:
     if memory.available < LOW_MEMORY_BYTES:
-        text = f"only {memory.available >> 20} MiB of memory are available"
-        findings.append(Finding("warning", text))
-    return findings
+        text = f"only {size_text(memory.available)} of memory are available"
+        return [Finding("warning", text)]
+    return []

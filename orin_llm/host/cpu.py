@@ -9,6 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from orin_llm.host.cgroups import group_folders
+
 # Instruction sets that llama.cpp has code for: /proc/cpuinfo's name and the compilers'.
 _FEATURES = {
     "sse4_2": "sse4.2", "avx": "avx", "avx2": "avx2", "fma": "fma", "f16c": "f16c", "bmi2": "bmi2",
@@ -111,16 +113,17 @@ def _core(root: Path, cpu: int) -> str:
 
 
 def _quota(root: Path) -> float | None:
-    """Processors that the container's time limit is worth (cgroup v2, then v1)."""
-    base = root / "sys/fs/cgroup"
+    """Processors that the least of the container's time limits is worth."""
+    quotas = [_group_quota(folder, v2) for folder, v2 in group_folders(root, "cpu")]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def _group_quota(folder: Path, v2: bool) -> float | None:
+    names = ("cpu.max",) if v2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     try:
-        quota, period = (base / "cpu.max").read_text().split()[:2]
-    except (OSError, ValueError):
-        try:
-            quota = (base / "cpu/cpu.cfs_quota_us").read_text().strip()
-            period = (base / "cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if not quota.isdigit() or not period.isdigit() or int(period) == 0:
+        fields = " ".join((folder / name).read_text() for name in names).split()
+    except OSError:
         return None
-    return int(quota) / int(period)
+    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+        return None
+    return int(fields[0]) / int(fields[1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from orin_llm.host.cgroups import group_folders
+
 _UNLIMITED = 1 << 60  # cgroup v1 writes a huge number for "no limit"
 
 
@@ -71,35 +73,15 @@ def _meminfo(path: Path) -> dict[str, int]:
 def _group_limits(root: Path) -> list[tuple[int, int]]:
     """(limit, what is left of it) for each limited control group around this process."""
     found = []
-    for folder, limit_name, usage_name, cache_name in _group_folders(root):
+    v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+    v2 = ("memory.max", "memory.current", "inactive_file")
+    for folder, is_v2 in group_folders(root, "memory"):
+        limit_name, usage_name, cache_name = v2 if is_v2 else v1
         limit, usage = _number(folder / limit_name), _number(folder / usage_name)
         if limit is None or usage is None or limit >= _UNLIMITED:
             continue
         found.append((limit, limit - usage + _stat(folder / "memory.stat", cache_name)))
     return found
-
-
-def _group_folders(root: Path) -> list[tuple[Path, str, str, str]]:
-    v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    v2 = ("memory.max", "memory.current", "inactive_file")
-    folders = []
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    for line in lines:
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if controllers == "":
-            base, names = root / "sys/fs/cgroup", v2
-        elif "memory" in controllers.split(","):
-            base, names = root / "sys/fs/cgroup/memory", v1
-        else:
-            continue
-        # Inside a container the path may be the host's; then only the base exists.
-        parts = [part for part in path.split("/") if part and part != ".."]
-        for depth in range(len(parts) + 1):
-            folders.append((base.joinpath(*parts[:depth]), *names))
-    return folders
 
 
 def _number(path: Path) -> int | None:
