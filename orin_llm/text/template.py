@@ -75,7 +75,6 @@ class ChatTemplate:
         *,
         add_generation_prompt: bool = True,
         tools: Sequence[Mapping[str, Any]] | None = None,
-        documents: Sequence[Mapping[str, Any]] | None = None,
         **variables: Any,
     ) -> str:
         """Render a conversation.
@@ -84,7 +83,6 @@ class ChatTemplate:
             messages: with "role" and "content" and what else the template reads.
             add_generation_prompt: end with the beginning of the assistant's answer.
             tools: JSON schemas of functions.
-            documents: with "title" and "text".
             variables: what else the template reads, such as `enable_thinking`.
 
         Raises:
@@ -95,7 +93,7 @@ class ChatTemplate:
                 {
                     "messages": prepare_messages(messages),
                     "tools": plain_data(tools),
-                    "documents": plain_data(documents),
+                    "documents": None,  # as in transformers: templates may ask `is none`
                     "add_generation_prompt": add_generation_prompt,
                     "bos_token": self.bos_token,
                     "eos_token": self.eos_token,
