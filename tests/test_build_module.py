@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+import pytest
+from processes import python, run
 
 from native.module import build_info_header, describe
 from orin_llm import _native
+from orin_llm.device.gpu import find_gpus
 from orin_llm.upstream import PIN
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -18,8 +20,7 @@ FACTS = {"version": "1.2.3", "native": True, "cuda": False, "why": "no nvcc was 
 def test_only_the_entry_point_leaves_the_module() -> None:
     """So another ggml in the process (the stock package's, say) never meets ours."""
     command = ["nm", "--dynamic", "--defined-only", "--format=just-symbols", _native.__file__]
-    symbols = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    assert symbols == ["PyInit__native"]
+    assert run(command).stdout.split() == ["PyInit__native"]
 
 
 def test_the_module_says_what_was_built_and_why() -> None:
@@ -33,16 +34,32 @@ def test_the_module_says_what_was_built_and_why() -> None:
     assert bool(facts["cuda_architectures"]) == facts["cuda"]
 
 
-def test_importing_the_module_opens_no_device() -> None:
-    script = (
-        "import os; from orin_llm import _native;"
-        " print([os.readlink(f'/proc/self/fd/{fd}') for fd in os.listdir('/proc/self/fd')"
-        " if os.path.exists(f'/proc/self/fd/{fd}')])"
-    )
-    opened = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True).stdout
-    assert opened.startswith("[")
-    assert "nvidia" not in opened
-    assert "nvhost" not in opened
+def imported_and_used(shown: str, *, gpu: bool) -> list[str]:
+    """What an expression gives after the import, and after the first computation."""
+    program = f"""
+        import os
+        from orin_llm import _native
+        print({shown})
+        _native.testing.run_affine(x=[1.0] * 5000, scale=1.0, bias=0.0, n_threads=2, gpu={gpu})
+        print({shown})
+    """
+    done = run(python(program))
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_importing_the_module_starts_no_threads() -> None:
+    assert imported_and_used("len(os.listdir('/proc/self/task'))", gpu=False)[0] == "1"
+
+
+@pytest.mark.skipif(
+    not (_native.build_info()["cuda"] and find_gpus().usable), reason="no GPU that could be opened"
+)
+def test_importing_the_module_opens_no_gpu() -> None:
+    files = "[os.path.realpath(f.path) for f in os.scandir('/proc/self/fd')]"
+    imported, used = imported_and_used(files, gpu=True)
+    assert "/dev/nv" not in imported
+    assert "/dev/nv" in used
 
 
 def test_the_one_line_names_the_devices_and_the_reason() -> None:
