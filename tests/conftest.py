@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,9 @@ from processes import CLI
 
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.models.store import Store, resolve
+
+# A job in the background of a script ignores Ctrl-C, and so would every process that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

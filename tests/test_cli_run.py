@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +17,8 @@ from processes import start as start_process
 PROMPT = "What is the capital of France?"
 TEXT = "The capital of France is"
 STORY = ("-p", "Write a very long story about the sea.", "-c", "8192")
+# Before Python has started, the signal itself ends the process: a shell calls both 130.
+INTERRUPTED = (130, -signal.SIGINT)
 
 
 class Runner:
@@ -70,35 +73,15 @@ def test_quiet_leaves_the_answer_alone(run: Runner) -> None:
 
 def test_json_is_one_object_of_the_documented_shape(run: Runner) -> None:
     found = run.json("-p", PROMPT)
-    assert {
-        "text",
-        "prompt_tokens",
-        "completion_tokens",
-        "token_ids",
-        "finish_reason",
-        "timings",
-        "kv",
-        "backend",
-    } <= found.keys()
+    ids = {"text", "prompt_tokens", "completion_tokens", "token_ids", "finish_reason"}
+    assert ids | {"timings", "kv", "backend"} <= found.keys()
     assert found["completion_tokens"] == len(found["token_ids"]) == 12
-    assert {
-        "load_ms",
-        "ttft_ms",
-        "tpot_ms",
-        "itl_ms",
-        "prefill_tokens_per_s",
-        "decode_tokens_per_s",
-    } <= found["timings"].keys()
+    rates = {"prefill_tokens_per_s", "decode_tokens_per_s"}
+    assert rates | {"load_ms", "ttft_ms", "tpot_ms", "itl_ms"} <= found["timings"].keys()
     assert {"p50", "p90", "p99"} <= found["timings"]["itl_ms"].keys()
-    assert {
-        "page_size",
-        "pages_used",
-        "pages_total",
-        "bytes_used",
-        "bytes_reserved",
-        "hit_rate",
-        "fragmentation",
-    } == found["kv"].keys()
+    pages = {"page_size", "pages_used", "pages_total"}
+    sizes = {"bytes_used", "bytes_reserved", "hit_rate", "fragmentation"}
+    assert pages | sizes == found["kv"].keys()
     assert set(found["backend"]["hooks"].values()) <= {"on", "off", "unavailable"}
     assert found["backend"]["device"]
 
@@ -220,7 +203,7 @@ def test_ctrl_c_still_gives_the_json_of_what_there_is(run: Runner) -> None:
         process = run.start(*STORY, "--json")
         time.sleep(wait_s)
         out, err = interrupt(process)
-        assert (process.returncode, err) == (130, "")
+        assert process.returncode in INTERRUPTED and err == ""
     assert json.loads(out)["finish_reason"] == "cancelled"
 
 
@@ -230,7 +213,7 @@ def test_ctrl_c_during_prefill_leaves_at_once(run: Runner, tmp_path: Path) -> No
     process = run.start("-f", str(prompt), "-c", "8192")
     time.sleep(2)
     _, err = interrupt(process)
-    assert process.returncode == 130
+    assert process.returncode in INTERRUPTED
     assert "Traceback" not in err
 
 
