@@ -12,7 +12,8 @@ import pytest
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.models.manifest import MANIFEST, Manifest, StoredFile
-from orin_llm.models.store import Store, default_model_name, default_root, resolve
+from orin_llm.models.names import DEFAULT_MODEL
+from orin_llm.models.store import Store, default_root, resolve
 from orin_llm.upstream.locking import file_lock
 
 
@@ -125,8 +126,8 @@ def test_a_model_is_found_by_what_it_was_pulled_by(store: Store) -> None:
 
 
 def test_a_name_that_was_not_pulled_says_how_to(store: Store) -> None:
-    with pytest.raises(ModelFileError, match=f"orin-llm models pull {default_model_name}"):
-        resolve(default_model_name, store)
+    with pytest.raises(ModelFileError, match=f"orin-llm models pull {DEFAULT_MODEL}"):
+        resolve(DEFAULT_MODEL, store)
     with pytest.raises(ModelFileError, match="orin-llm models pull hf:o/r"):
         resolve("hf:o/r", store)
     with pytest.raises(ModelFileError, match=r"did you mean qwen3-8b\?"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from orin_llm import __version__
 
 if TYPE_CHECKING:
     from orin_llm.device.build import Build
@@ -58,7 +59,7 @@ def doctor(
 def lines(build: Build, cpu: Cpu, gpus: Gpus, memory: Memory, store: Any) -> list[tuple[str, str]]:
     """The report, one line for each part."""
     return [
-        ("orin-llm", build.version or _installed_version()),
+        ("orin-llm", build.version or __version__),
         ("build", build_line(build)),
         (
             "llama.cpp",
@@ -132,26 +133,22 @@ def memory_line(memory: Memory) -> str:
 
 def models_line(store: Any) -> str:
     """Where the store is and what it holds."""
-    from orin_llm.models.store import default_model_name
+    from orin_llm.models.names import DEFAULT_MODEL
 
     names = store.names()
     text = f"{len(names)} in {store.root}"
-    if default_model_name not in names:
-        text += f" (fetch the default one: orin-llm models pull {default_model_name})"
+    if DEFAULT_MODEL not in names:
+        text += f" (fetch the default one: orin-llm models pull {DEFAULT_MODEL})"
     return text
 
 
 def print_findings(findings: list[Finding]) -> None:
     """What to know, the worst first; in colour on a terminal."""
-    colours = {"missing": "31", "warning": "33", "note": "2"}
+    from rich.console import Console
+    from rich.text import Text
+
+    styles = {"missing": "red", "warning": "yellow", "note": "dim"}
+    console = Console(highlight=False)
     for finding in findings:
-        label: str = finding.level
-        if sys.stdout.isatty():
-            label = f"\033[{colours[label]}m{label}\033[0m"
-        print(f"{label}: {finding.text}")
-
-
-def _installed_version() -> str:
-    from orin_llm import __version__
-
-    return __version__
+        text = Text.assemble((finding.level, styles[finding.level]), f": {finding.text}")
+        console.print(text, soft_wrap=True)

@@ -9,8 +9,9 @@ from typing import Any
 
 from orin_llm.errors import ModelFileError
 from orin_llm.models.manifest import Manifest
+from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.models.registry import RegistryEntry, registry
-from orin_llm.models.store import Store, default_model_name
+from orin_llm.models.store import Store
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Listing:
         notes = [f"damaged: {problem}" for problem in self.damaged.values()]
         if not self.stored and not self.damaged:
             notes.append(
-                f"no models yet: `orin-llm models pull {default_model_name}` fetches the default "
+                f"no models yet: `orin-llm models pull {DEFAULT_MODEL}` fetches the default "
                 "one, `orin-llm models list --all` shows what there is"
             )
         for partial in self.store.partials():

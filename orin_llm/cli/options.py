@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orin_llm.errors import UsageError
+from orin_llm.models.names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from orin_llm.engine import EngineConfig, SamplingParams
@@ -40,7 +41,7 @@ class EngineOptions:
             panel=MODEL,
             help="Name in the store, hf:owner/repo:QUANT, or a GGUF file.",
         ),
-    ] = "smollm2"
+    ] = DEFAULT_MODEL
     ctx_size: Annotated[
         int,
         flag(

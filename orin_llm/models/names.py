@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 from orin_llm.errors import UsageError
 
+DEFAULT_MODEL = "smollm2"
 MAX_NAME_CHARS = 96
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]*")
 

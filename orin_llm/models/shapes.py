@@ -8,8 +8,8 @@ from orin_llm.errors import UsageError
 
 
 @dataclass(frozen=True)
-class RopeStretch:
-    """How Llama 3.1 and later stretch the slow RoPE dimensions over a longer context."""
+class RopeScaling:
+    """How Llama 3.1 and later scale the slow RoPE dimensions for a longer context."""
 
     factor: float
     low_freq_factor: float
@@ -32,7 +32,7 @@ class ModelShape:
     tied_embeddings: bool
     rope_base: float = 500_000.0
     rms_epsilon: float = 1e-5
-    rope_stretch: RopeStretch | None = None
+    rope_scaling: RopeScaling | None = None
 
     def __post_init__(self) -> None:
         if self.n_embd % self.n_head or self.n_head % self.n_head_kv:
@@ -72,7 +72,7 @@ SHAPES = {
         context_length=131072,
         n_vocab=128256,
         tied_embeddings=True,
-        rope_stretch=RopeStretch(32.0, 1.0, 4.0, 8192),
+        rope_scaling=RopeScaling(32.0, 1.0, 4.0, 8192),
     ),
     "llama-3.2-1b": ModelShape(
         title="Llama 3.2 1B",
@@ -84,7 +84,7 @@ SHAPES = {
         context_length=131072,
         n_vocab=128256,
         tied_embeddings=True,
-        rope_stretch=RopeStretch(32.0, 1.0, 4.0, 8192),
+        rope_scaling=RopeScaling(32.0, 1.0, 4.0, 8192),
     ),
     # No published model: the smallest that has everything the others have, for tests.
     "tiny": ModelShape(
@@ -97,7 +97,7 @@ SHAPES = {
         context_length=8192,
         n_vocab=2048,
         tied_embeddings=True,
-        rope_stretch=RopeStretch(8.0, 1.0, 4.0, 1024),
+        rope_scaling=RopeScaling(8.0, 1.0, 4.0, 1024),
     ),
 }
 

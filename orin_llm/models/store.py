@@ -22,8 +22,6 @@ from orin_llm.models.names import normalise
 from orin_llm.models.reference import HubReference, NameReference, PathReference
 from orin_llm.upstream.locking import OnWait, file_lock
 
-default_model_name = "smollm2"
-
 
 def default_root() -> Path:
     """Where models are kept: `ORIN_LLM_MODELS`, else `orin-llm/models` in the data directory."""

@@ -132,7 +132,7 @@ def model_tensors(model: ModelShape, file_type: FileType, seed: int) -> Iterator
     if not tied:
         yield matrix("output.weight", n_embd, n_vocab)
     yield norm("output_norm.weight")
-    if model.rope_stretch is not None:
+    if model.rope_scaling is not None:
         yield vector("rope_freqs.weight", rope_factors(model))
     yield matrix("token_embd.weight", n_embd, n_vocab)
     for layer in range(model.n_layer):
@@ -154,11 +154,11 @@ def rope_factors(model: ModelShape) -> NDArray[np.float32]:
     Llama 3.1's rule: wavelengths well inside the original context keep their frequency, those
     longer than it are stretched by the whole factor, and between them the two are blended.
     """
-    stretch = model.rope_stretch
-    if stretch is None:
-        raise ValueError(f"{model.title} has no stretched RoPE")
+    scaling = model.rope_scaling
+    if scaling is None:
+        raise ValueError(f"{model.title} has no RoPE scaling")
     exponents = np.arange(0, model.head_dim, 2, dtype=np.float64) / model.head_dim
     wavelengths = 2.0 * np.pi * model.rope_base**exponents  # tokens per turn
-    low, high = stretch.low_freq_factor, stretch.high_freq_factor
-    keep = np.clip((stretch.original_context / wavelengths - low) / (high - low), 0.0, 1.0)
-    return (1.0 / (keep + (1.0 - keep) / stretch.factor)).astype("<f4")
+    low, high = scaling.low_freq_factor, scaling.high_freq_factor
+    keep = np.clip((scaling.original_context / wavelengths - low) / (high - low), 0.0, 1.0)
+    return (1.0 / (keep + (1.0 - keep) / scaling.factor)).astype("<f4")

@@ -14,7 +14,7 @@ from orin_llm.text.marks import MarkedText
 from orin_llm.text.template import ChatTemplate, Message
 
 # Part of the context that is free after turns were dropped.
-FREED = 0.25
+FREED_FRACTION = 0.25
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Conversation:
         messages, dropped = self._messages, 0
         room = n_ctx - reserve
         if len(tokens) > room:
-            room -= round(n_ctx * FREED)
+            room -= round(n_ctx * FREED_FRACTION)
         while len(tokens) > room and dropped + 1 < len(starts):
             dropped += 1
             messages = self._messages[: starts[0]] + self._messages[starts[dropped] :]
