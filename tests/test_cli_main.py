@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 from processes import CLI, environment, python, run
 
-HEAVY = (
-    "numpy",
-    "jinja2",
-    "prompt_toolkit",
-    "huggingface_hub",
-    "orin_llm._native",
-    "orin_llm.engine",
-)
+HEAVY = {"numpy", "jinja2", "prompt_toolkit", "huggingface_hub"}
+HEAVY |= {"orin_llm._native", "orin_llm.engine"}
 
 
 def run_cli(*arguments: str, **variables: str) -> tuple[int, str, str]:
@@ -52,15 +46,8 @@ def test_help_groups_the_commands() -> None:
 def test_run_help_groups_the_flags_and_names_the_environment() -> None:
     code, out, _ = run_cli("run", "-h", COLUMNS="120")
     assert code == 0
-    for text in (
-        "Prompt",
-        "Answer",
-        "Sampling",
-        "Model",
-        "--ctx-size",
-        "-ngl",
-        "ORIN_LLM_CTX_SIZE",
-    ):
+    flags = ("--ctx-size", "-ngl", "ORIN_LLM_CTX_SIZE")
+    for text in ("Prompt", "Answer", "Sampling", "Model", *flags):
         assert text in out
 
 
@@ -78,10 +65,12 @@ def test_a_mistyped_command_is_hinted() -> None:
     assert "Did you mean 'chat'" in run_cli("chta")[2]
 
 
-def test_version_is_printed() -> None:
+def test_the_version_is_the_project_s() -> None:
     code, out, _ = run_cli("--version")
     assert code == 0
-    assert out.startswith("orin-llm ")
+    version = out.removeprefix("orin-llm ").rstrip()
+    project = (Path(__file__).parent.parent / "pyproject.toml").read_text()
+    assert f'\nversion = "{version}"\n' in project
 
 
 def test_completion_offers_the_commands_and_their_flags() -> None:

@@ -203,7 +203,7 @@ def test_show_takes_a_path_and_its_own_context(stocked: Store) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--kv-type", "q3"], "expected f32, f16"),
+        (["--kv-type", "q3"], "expected f16, bf16"),
         (["--ctx", "-1"], "--ctx"),
         (["--ctx", "x"], "--ctx"),
     ],
