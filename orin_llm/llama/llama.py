@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike
 from typing import Any
 
 from orin_llm.engine import Request, SamplingParams
@@ -28,35 +27,6 @@ class Llama(LlamaModel):
     The constructor's arguments are those of LlamaModel. What has no counterpart here raises
     UsageError instead of being ignored.
     """
-
-    @classmethod
-    def from_pretrained(
-        cls,
-        repo_id: str,
-        filename: str,
-        additional_files: Sequence[str] | None = None,
-        local_dir: str | PathLike[str] | None = None,
-        cache_dir: str | PathLike[str] | None = None,
-        **options: Any,
-    ) -> Llama:
-        """Fetch a file from Hugging Face, into its cache unless `local_dir` is given, and load it.
-
-        Args:
-            repo_id: "owner/name".
-            filename: a file of the repository, or a pattern such as "*Q4_K_M.gguf" that one fits.
-            additional_files: more of them, such as the other parts of a split model.
-            options: arguments of the constructor.
-
-        Raises:
-            OrinError: there is no such file, or it cannot be fetched.
-        """
-        from orin_llm.llama.hub import fetch
-
-        path, *_ = [
-            fetch(repo_id, name, local_dir=local_dir, cache_dir=cache_dir)
-            for name in (filename, *(additional_files or ()))
-        ]
-        return cls(path, **options)
 
     # Completions
 

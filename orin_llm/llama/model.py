@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -85,6 +86,35 @@ class LlamaModel:
             self.close()
             raise
         self.chat_format = chat_format or "chat_template.default"
+
+    @classmethod
+    def from_pretrained(
+        cls: type[Self],
+        repo_id: str,
+        filename: str,
+        additional_files: Sequence[str] | None = None,
+        local_dir: str | PathLike[str] | None = None,
+        cache_dir: str | PathLike[str] | None = None,
+        **options: Any,
+    ) -> Self:
+        """Fetch a file from Hugging Face, into its cache unless `local_dir` is given, and load it.
+
+        Args:
+            repo_id: "owner/name".
+            filename: a file of the repository, or a pattern such as "*Q4_K_M.gguf" that one fits.
+            additional_files: more of them, such as the other parts of a split model.
+            options: arguments of the constructor.
+
+        Raises:
+            OrinError: there is no such file, or it cannot be fetched.
+        """
+        from orin_llm.llama.hub import fetch
+
+        path, *_ = [
+            fetch(repo_id, name, local_dir=local_dir, cache_dir=cache_dir)
+            for name in (filename, *(additional_files or ()))
+        ]
+        return cls(path, **options)
 
     # Tokens
 
