@@ -33,7 +33,8 @@ check "mypy" mypy
 check "clang-format" clang-format --dry-run -Werror "${cpp[@]}"
 check "shellcheck" shellcheck scripts/*.sh .ci/run
 check "preflight corpus under sanitizers" scripts/fuzz.sh corpus
-check "pytest" python -m pytest "$@"
+# A shell that runs this in the background ignores SIGINT, and so would every program under test.
+check "pytest" env --default-signal=INT python -m pytest "$@"
 
 if [[ ${#failed[@]} -gt 0 ]]; then
     echo "failed: ${failed[*]}" >&2

@@ -179,6 +179,7 @@ def test_a_build_that_was_stopped_goes_on_instead_of_starting_again(project: Pro
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate()
+    assert process.returncode != 0
     built_before = {path.name: path.stat().st_mtime_ns for path in partial.glob("build/**/*.o")}
     next_process = project.start()
     rebuilt = set()
