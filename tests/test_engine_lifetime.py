@@ -13,7 +13,8 @@ import pytest
 from processes import interrupt, python, read_some, run, start
 
 from orin_llm.engine import Engine, EngineConfig, LoadProgress, Request, SamplingParams
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.upstream import vocab_file
 
 GREEDY = SamplingParams(temperature=0)
 
@@ -79,6 +80,11 @@ def test_progress_counts_all_bytes_and_its_exception_stops_the_load(smollm2: Pat
 def test_a_context_longer_than_trained_for_is_refused(smollm2: Path) -> None:
     with pytest.raises(UsageError, match="8192"):
         Engine(smollm2, EngineConfig(n_ctx=8193))
+
+
+def test_a_file_without_weights_is_no_model() -> None:
+    with pytest.raises(ModelFileError, match="no weights"):
+        Engine(vocab_file("gpt-2"))
 
 
 def test_a_fork_after_import_can_use_an_engine(tiny_model: Path) -> None:

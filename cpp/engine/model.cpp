@@ -55,7 +55,7 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
         throw Interrupted("loading was stopped before it was done: " + path);
     }
     if (!model_) {
-        const std::string reason = guard.last_error();
+        const std::string reason = guard.first_error();
         throw LoadError(path + ": llama.cpp cannot load this model" + (reason.empty() ? "" : ": " + reason));
     }
     vocab_ = llama_model_get_vocab(model_.get());

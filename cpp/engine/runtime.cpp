@@ -11,7 +11,7 @@ namespace orin {
 namespace {
 
 thread_local int guard_depth = 0;
-thread_local std::string last_logged_error;
+thread_local std::string first_logged_error;
 
 std::string trimmed(std::string text) {
     while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) {
@@ -21,8 +21,8 @@ std::string trimmed(std::string text) {
 }
 
 void on_log(ggml_log_level level, const char * text, void *) {
-    if (level == GGML_LOG_LEVEL_ERROR && guard_depth > 0) {
-        last_logged_error = trimmed(text);
+    if (level == GGML_LOG_LEVEL_ERROR && guard_depth > 0 && first_logged_error.empty()) {
+        first_logged_error = trimmed(text);
     }
 }
 
@@ -47,7 +47,7 @@ void start_runtime() {
 LoadGuard::LoadGuard() {
     start_runtime();
     if (guard_depth++ == 0) {
-        last_logged_error.clear();
+        first_logged_error.clear();
     }
 }
 
@@ -55,8 +55,8 @@ LoadGuard::~LoadGuard() {
     guard_depth--;
 }
 
-std::string LoadGuard::last_error() const {
-    return last_logged_error;
+std::string LoadGuard::first_error() const {
+    return first_logged_error;
 }
 
 }  // namespace orin

@@ -25,7 +25,7 @@ struct Interrupted : EngineError {
 void start_runtime();
 
 // While one lives on a thread, a failed assertion of llama.cpp on that thread throws LoadError instead of aborting
-// the process, and the last error that llama.cpp logs there is kept for the message.
+// the process, and the first error that llama.cpp logs there is kept for the message.
 class LoadGuard {
    public:
     LoadGuard();
@@ -33,8 +33,8 @@ class LoadGuard {
     LoadGuard(const LoadGuard &) = delete;
     LoadGuard & operator=(const LoadGuard &) = delete;
 
-    // The last error that llama.cpp logged on this thread since the guard was made, or "".
-    std::string last_error() const;
+    // The first error that llama.cpp logged on this thread since the guard was made, or "": it names the cause.
+    std::string first_error() const;
 };
 
 }  // namespace orin

@@ -58,7 +58,7 @@ Session::Session(std::shared_ptr<Model> model, const SessionParams & params, Int
     upstream.abort_callback_data = this;
     context_.reset(llama_init_from_model(model_->handle(), upstream));
     if (!context_) {
-        const std::string reason = guard.last_error();
+        const std::string reason = guard.first_error();
         throw EngineError("llama.cpp could not make a context of " + std::to_string(n_ctx_) + " tokens with a " +
                           params.kv_type + " KV cache" + (reason.empty() ? "" : ": " + reason) +
                           ". Try a smaller context.");

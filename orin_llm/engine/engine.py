@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from orin_llm import _native
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig
 from orin_llm.engine.progress import LoadProgress
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.footprint import kv_bytes
 from orin_llm.gguf.header import read_header
 from orin_llm.gguf.kv_layers import Hyperparameters
@@ -54,6 +54,11 @@ class Engine:
         self.model_path = Path(path)
         started = time.monotonic()
         self.header = read_header(self.model_path)
+        if not self.header.tensors:
+            raise ModelFileError(
+                f"{path}: this file holds a vocabulary and no weights: choose a whole model",
+                path=str(path),
+            )
         self.n_ctx = self._context_size()
         self._require_memory()
         weights_bytes = sum(tensor.nbytes for tensor in self.header.tensors)
