@@ -18,7 +18,7 @@ from processes import run as run_process
 from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
-from orin_llm.cli.models_progress import line
+from orin_llm.cli.progress import line
 from orin_llm.models.registry import HubFile, registry
 from orin_llm.models.reporter import Progress
 from orin_llm.models.store import Store

@@ -45,7 +45,7 @@ def pull_model(
 ) -> None:
     """Fetch a model into the store; an interrupted pull goes on where it stopped."""
     from orin_llm.cli.models_list import stored_json
-    from orin_llm.cli.models_progress import reporter
+    from orin_llm.cli.progress import reporter
     from orin_llm.models.pull import pull
 
     store = _store()
@@ -150,7 +150,7 @@ def verify_models(
     as_json: Json = False,
 ) -> None:
     """Check stored models against the checksums of when they were pulled."""
-    from orin_llm.cli.models_progress import reporter
+    from orin_llm.cli.progress import reporter
     from orin_llm.models.verify import verify
 
     store = _store()
@@ -184,7 +184,7 @@ def synthesize_model(
     quiet: Quiet = False,
 ) -> None:
     """Write a model of a real one's shape with random weights, for speed work."""
-    from orin_llm.cli.models_progress import reporter
+    from orin_llm.cli.progress import reporter
     from orin_llm.models.synth import synthesize
 
     with reporter(quiet) as report:
@@ -200,7 +200,7 @@ def widen_model(
     quiet: Quiet = False,
 ) -> None:
     """Pad a model with zeros so that K-quants fit its rows; its output stays the same."""
-    from orin_llm.cli.models_progress import reporter
+    from orin_llm.cli.progress import reporter
     from orin_llm.models.store import resolve
     from orin_llm.models.widen import widen
 

@@ -1,39 +1,54 @@
-"""Loading a model with its progress shown: bytes, rate and time left, on a terminal's stderr."""
+"""Messages and progress of long work on stderr: a bar on a terminal, else a line now and then."""
 
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
-from pathlib import Path
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from orin_llm.cli.render import visible
+from orin_llm.host.units import size_text
+from orin_llm.models.reporter import Progress, Reporter
+
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from pathlib import Path
 
-    from orin_llm.engine import Engine, EngineConfig, LoadProgress
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
-QUICK_LOAD_S = 0.3  # a bar that is gone again at once only flickers
+    from orin_llm.engine import Engine, EngineConfig
+
+QUIET_S = 10.0  # between two lines where there is no terminal
+QUICK_S = 0.5  # a step that is done by then is not worth a bar
+
+
+def reporter(quiet: bool) -> StderrReporter:
+    """The reporter for this run's stderr."""
+    if quiet:
+        return StderrReporter(messages=False)
+    return BarReporter() if sys.stderr.isatty() else LineReporter()
 
 
 def load_engine(path: Path, config: EngineConfig, *, quiet: bool = False) -> Engine:
     """Load a model; a load that takes longer than a blink shows a bar if stderr is a terminal."""
     from orin_llm.engine import Engine
 
-    with LoadBar(path.name, shown=not quiet and sys.stderr.isatty()) as bar:
-        return Engine(path, config, bar.update)
+    with reporter(quiet or not sys.stderr.isatty()) as report:
+        return Engine(
+            path,
+            config,
+            lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
+        )
 
 
-class LoadBar:
-    """A transient progress bar that appears only when a load is not quick."""
+class StderrReporter(Reporter):
+    """Messages as lines on stderr; no progress. A context manager, for those that draw."""
 
-    def __init__(self, name: str, *, shown: bool) -> None:
-        self._name = name
-        self._shown = shown
-        self._stack = ExitStack()
-        self._bar: tuple[Progress, TaskID] | None = None
+    def __init__(self, messages: bool = True) -> None:
+        self._messages = messages
 
-    def __enter__(self) -> LoadBar:
+    def __enter__(self) -> StderrReporter:
         return self
 
     def __exit__(
@@ -42,40 +57,105 @@ class LoadBar:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self.close()
 
-    def update(self, progress: LoadProgress) -> None:
-        """Show how far the load is."""
-        if not self._shown or (self._bar is None and progress.elapsed_s < QUICK_LOAD_S):
-            return
+    def message(self, text: str) -> None:
+        if self._messages:
+            print(visible(text), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Take away what is drawn."""
+
+
+class LineReporter(StderrReporter):
+    """One line every ten seconds of a step that takes that long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._step = ""
+        self._began = self._last = 0.0
+        self._first = 0
+
+    def progress(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if progress.step != self._step:
+            self._step, self._began, self._last, self._first = (
+                progress.step,
+                now,
+                now,
+                progress.done,
+            )
+        elif now - self._last >= QUIET_S:
+            self._last = now
+            rate = (progress.done - self._first) / (now - self._began)
+            self.message(line(progress, rate))
+
+
+def line(progress: Progress, rate: float) -> str:
+    """`fetching x.gguf: 1.2 GB of 4.9 GB (24 %), 35.0 MB/s, 1:45 left`; `rate` in bytes/s."""
+    text = f"{progress.step}: {size_text(progress.done)}"
+    if progress.total:
+        text += f" of {size_text(progress.total)} ({100 * progress.done // progress.total} %)"
+    text += f", {size_text(rate)}/s"
+    if progress.total and rate > 0:
+        left = round((progress.total - progress.done) / rate)
+        text += f", {left // 60}:{left % 60:02d} left"
+    return text
+
+
+class BarReporter(StderrReporter):
+    """A bar with bytes, rate and time left, which goes away when the step is done."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bar: tuple[Bar, TaskID] | None = None
+        self._step = ""
+        self._began = 0.0
+
+    def progress(self, progress: Progress) -> None:
+        if progress.step != self._step:
+            self.close()
+            self._step, self._began = progress.step, time.monotonic()
         if self._bar is None:
-            self._bar = self._open(progress.bytes_total)
+            if time.monotonic() - self._began < QUICK_S:
+                return
+            self._bar = _open_bar(progress)
         bar, task = self._bar
-        bar.update(task, completed=progress.bytes_done, figures=load_figures(progress))
+        bar.update(task, completed=progress.done, total=progress.total)
 
-    def _open(self, total: int) -> tuple[Progress, TaskID]:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn
-        from rich.table import Column
+    def message(self, text: str) -> None:
+        if self._bar is None:
+            super().message(text)
+        else:
+            self._bar[0].console.print(visible(text), markup=False, highlight=False, soft_wrap=True)
 
-        bar = Progress(
-            TextColumn(
-                "{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)
-            ),
-            BarColumn(bar_width=None, table_column=Column(ratio=1)),
-            TextColumn("{task.fields[figures]}", markup=False, table_column=Column(no_wrap=True)),
-            console=Console(stderr=True),
-            transient=True,
-            expand=True,
-        )
-        self._stack.enter_context(bar)
-        return bar, bar.add_task(self._name, total=total, figures="")
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar[0].stop()
+            self._bar = None
 
 
-def load_figures(progress: LoadProgress) -> str:
-    """What stands beside the bar: `1.2/4.6 GiB 820 MB/s 4 s left`."""
-    done, total = progress.bytes_done / 2**30, progress.bytes_total / 2**30
-    figures = f"{done:.1f}/{total:.1f} GiB {progress.bytes_per_s / 1e6:.0f} MB/s"
-    if progress.bytes_done:
-        figures += f" {progress.eta_s:.0f} s left"
-    return figures
+def _open_bar(progress: Progress) -> tuple[Bar, TaskID]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+
+    bar = Bar(
+        TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+        BarColumn(bar_width=None, table_column=Column(ratio=1)),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        expand=True,
+    )
+    bar.start()
+    return bar, bar.add_task(progress.step, total=progress.total, completed=progress.done)
