@@ -5,6 +5,8 @@ A small stand-in with llama.cpp's layout is built by the real code, cmake and ni
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import hashlib
 import io
 import json
@@ -129,18 +131,23 @@ def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
 
 
-def has(*pattern: str) -> Callable[[Path], bool]:
-    return lambda partial: any(True for _ in partial.glob("/".join(pattern)))
+def find(partial: Path, pattern: str) -> list[str]:
+    """Files below a folder whose contents come and go meanwhile, which Path.glob minds."""
+    return glob.glob(f"{partial}/{pattern}", recursive=True)
+
+
+def has(pattern: str, count: int = 1) -> Callable[[Path], bool]:
+    return lambda partial: len(find(partial, pattern)) >= count
 
 
 STATES = {
     "unpacking": has("*"),
     "patched": has("src"),
-    "configuring": has("build", "CMakeFiles"),
+    "configuring": has("build/CMakeFiles"),
     "configured": has("configured"),
-    "first object": has("build", "**", "*.o"),
-    "most objects": lambda partial: len(list(partial.glob("build/**/*.o"))) >= SOURCES - 1,
-    "library": has("build", "**", "*.a"),
+    "first object": has("build/llama.cpp/**/*.o"),
+    "most objects": has("build/llama.cpp/**/*.o", SOURCES - 1),
+    "library": has("build/llama.cpp/*.a"),
 }
 
 
@@ -173,23 +180,21 @@ def test_a_kill_at_any_time_leaves_a_cache_from_which_the_next_build_succeeds(
 def test_a_build_that_was_stopped_goes_on_instead_of_starting_again(project: Project) -> None:
     process = project.start()
     partial = None
-    while partial is None or len(list(partial.glob("build/**/*.o"))) < SOURCES // 2:
+    while partial is None or not has("build/**/*.o", SOURCES // 2)(partial):
         partial = project.partial()
         assert process.poll() is None
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGINT)
     process.communicate()
     assert process.returncode != 0
-    built_before = {path.name: path.stat().st_mtime_ns for path in partial.glob("build/**/*.o")}
+    built_before = {path: os.stat(path).st_mtime_ns for path in find(partial, "build/**/*.o")}
     next_process = project.start()
     rebuilt = set()
     while next_process.poll() is None and partial.exists():
-        for path in partial.glob("build/**/*.o"):
-            try:
-                if built_before.get(path.name, path.stat().st_mtime_ns) != path.stat().st_mtime_ns:
-                    rebuilt.add(path.name)
-            except FileNotFoundError:
-                pass
+        for path, built in built_before.items():
+            with contextlib.suppress(FileNotFoundError):
+                if os.stat(path).st_mtime_ns != built:
+                    rebuilt.add(path)
         time.sleep(0.005)
     next_process.communicate()
     # The file that was being compiled at the interruption may have been left half written.
