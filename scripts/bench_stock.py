@@ -95,7 +95,7 @@ def main() -> int:
     parser.add_argument("--prompt-tokens", type=int, default=512)
     parser.add_argument("--decode-tokens", type=int, default=64)
     parser.add_argument("--chunk-size", type=int, default=512)
-    parser.add_argument("--threads", type=int, default=0, help="0: the physical cores")
+    parser.add_argument("--threads", type=int, default=0, help="0: the cores there are")
     parser.add_argument("--repetitions", type=int, default=7, help="pairs counted, after one more")
     parser.add_argument("--hooks", default="all", help="all, none, or -NAME,…")
     parser.add_argument("--json", action="store_true")

@@ -15,16 +15,15 @@ from orin_llm import _native
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import ModelFileError, OrinError, UsageError
-from orin_llm.gguf.footprint import kv_bytes
+from orin_llm.gguf.footprint import DEFAULT_MAX_CTX, kv_bytes
 from orin_llm.gguf.header import read_header
 from orin_llm.gguf.kv_layers import Hyperparameters
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
+from orin_llm.host.units import size_text
 
 if TYPE_CHECKING:
     from orin_llm.engine.completion import Completion, Request
-
-DEFAULT_MAX_CTX = 8192
 
 
 class Engine:
@@ -101,8 +100,8 @@ class Engine:
         available = read_memory().available
         if needed > available:
             raise OrinError(
-                f"the KV cache of {self.n_ctx} tokens needs {needed / 2**30:.1f} GiB, "
-                f"{available / 2**30:.1f} GiB is available: choose a smaller context"
+                f"the KV cache of {self.n_ctx} tokens needs {size_text(needed)}, "
+                f"{size_text(available)} is available: choose a smaller context"
             )
 
     @property
