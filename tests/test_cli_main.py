@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import signal
+import time
 from pathlib import Path
 
 import pytest
-from processes import CLI, environment, python, run
+from processes import CLI, environment, interrupt, python, run, start
 
 HEAVY = {"numpy", "jinja2", "prompt_toolkit", "huggingface_hub"}
 HEAVY |= {"orin_llm._native", "orin_llm.engine"}
@@ -97,3 +99,13 @@ def test_output_that_cannot_be_written_makes_no_traceback(redirection: str, tmp_
     if log:
         written = (tmp_path / "err").read_text()
         assert written == ("error: No space left on device\n" if "full" in redirection else "")
+
+
+def test_ctrl_c_while_the_program_starts_leaves_no_traceback_of_ours() -> None:
+    for delay_ms in range(0, 400, 40):
+        process = start([*CLI, "models", "list"])
+        time.sleep(delay_ms / 1e3)
+        _, err = interrupt(process)
+        # Python prints one of its own where the signal comes before our first line.
+        assert "orin_llm/cli/main.py" not in err
+        assert process.returncode in (0, 130, -signal.SIGINT) or "Traceback" in err

@@ -1,5 +1,5 @@
 """`python -m orin_llm.cli`, for a checkout whose scripts are not on PATH."""
 
-from orin_llm.cli.main import main
+from orin_llm.cli.entry import start
 
-main()
+start()

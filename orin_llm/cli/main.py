@@ -105,7 +105,7 @@ for _name, _place in SUBCOMMANDS.items():
 
 
 def main() -> None:
-    """Entry point of the installed script: runs, and leaves with the command's exit code."""
+    """Run the command line and leave with the command's exit code."""
     reserve_standard_streams()
     try:
         app(prog_name="orin-llm")
