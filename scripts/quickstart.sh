@@ -16,10 +16,11 @@ install_packages "${missing[@]}"
 scripts/build.sh </dev/null >&2
 .venv/bin/orin-llm models pull smollm2 </dev/null >&2
 
+bounded=(--max-tokens 512)  # so small a model may not find an end by itself
 if [[ $# -gt 0 ]]; then
-    exec .venv/bin/orin-llm run --prompt="$*"
+    exec .venv/bin/orin-llm run "${bounded[@]}" --prompt="$*"
 elif [[ -t 0 ]]; then
     exec .venv/bin/orin-llm chat
 else
-    exec .venv/bin/orin-llm run
+    exec .venv/bin/orin-llm run "${bounded[@]}"
 fi
