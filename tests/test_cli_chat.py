@@ -66,6 +66,7 @@ def test_an_unknown_command_is_hinted_and_the_chat_goes_on(chat: Chatter) -> Non
     "line, message",
     [
         ("/set", None),
+        ("/set temp 0.5", None),
         ("/set temperature", "needs a value"),
         ("/set temperature hot", "expected a number"),
         ("/set color red", "unknown parameter"),

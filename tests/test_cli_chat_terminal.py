@@ -204,3 +204,10 @@ class _Log:
 
     def flush(self) -> None:
         pass
+
+
+def test_a_long_prompt_is_announced_until_the_answer_comes(start: Start) -> None:
+    child = start("-n", "2")
+    send(child, "The sea was calm. " * 200)
+    child.expect(r"reading the prompt: \d+ tokens")
+    child.expect(PROMPT)

@@ -31,25 +31,15 @@ def get(text: str | Path, store: Store, **options: str | None) -> Pulled:
     return pull(str(text), store=store, reporter=Recorder(), **options)
 
 
-def test_a_file_is_linked_not_copied_and_described(file: Path, store: Store) -> None:
+def test_a_file_is_copied_and_described(file: Path, store: Store) -> None:
     pulled = get(file, store)
     manifest = pulled.manifest
     assert pulled.fresh and manifest.name == "my-model-f32"
     assert manifest.files[0].sha256 == DIGEST and manifest.bytes == len(TINY)
     assert (manifest.quant, manifest.context, manifest.licence) == ("F32", 256, "mit")
-    assert os.path.samefile(store.path(manifest.name), file)
+    copied = store.path(manifest.name)
+    assert copied.read_bytes() == TINY and not os.path.samefile(copied, file)
     assert everything(store) == ["my-model-f32/My-Model-F32.gguf", "my-model-f32/manifest.json"]
-
-
-def test_a_copy_is_made_where_no_link_is_possible(
-    file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_arguments: object) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", refuse)
-    path = store.path(get(file, store).manifest.name)
-    assert path.read_bytes() == TINY and not os.path.samefile(path, file)
 
 
 def test_a_second_pull_does_nothing(file: Path, store: Store) -> None:
@@ -171,20 +161,22 @@ def test_a_pull_that_brought_nothing_leaves_nothing(server: Server, store: Store
     assert everything(store) == [] and store.partials() == []
 
 
-def test_a_copy_that_was_cut_short_is_made_again(
-    file: Path, store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_link(*_arguments: object) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
+def test_a_copy_that_was_cut_short_is_made_again(file: Path, store: Store) -> None:
     class Interrupting(Recorder):
         def progress(self, progress: object) -> None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(os, "link", no_link)
     with pytest.raises(KeyboardInterrupt):
         pull(str(file), store=store, reporter=Interrupting())
     assert get(file, store).manifest.files[0].sha256 == DIGEST
+
+
+def test_a_stored_name_that_is_in_no_registry_says_where_it_came_from(
+    file: Path, store: Store
+) -> None:
+    get(file, store)
+    with pytest.raises(UsageError, match=rf"in the store already, from {file}"):
+        get("my-model-f32", store)
 
 
 def test_an_unknown_name_suggests_one(store: Store) -> None:

@@ -199,7 +199,7 @@ def widen_model(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Pad a model with zeros so that K-quants fit its rows; its output stays the same."""
+    """Pad a model with zeros so that K-quants fit its rows; the same output, up to rounding."""
     from orin_llm.cli.progress import reporter
     from orin_llm.models.store import resolve
     from orin_llm.models.widen import widen

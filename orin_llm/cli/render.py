@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from orin_llm.engine import Completion, Result
 
+LONG_PROMPT_TOKENS = 512  # from here on, the wait for the first token is worth a word
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -31,14 +32,17 @@ class AnswerWriter:
     def __init__(self) -> None:
         self._on_terminal = sys.stdout.isatty()
         self._written = ""
+        self._announced = ""
         tolerate_narrow_encoding(sys.stdout)
 
     def stream(self, completion: Completion) -> Result:
         """Write all chunks. What there is when Ctrl-C ends it stays, in the result too."""
+        self._announce(completion)
         try:
             for chunk in completion:
                 self._write(chunk.text)
         except KeyboardInterrupt:
+            self._unannounce()
             completion.close()
             self._write(completion.result.text[len(self._written) :])  # held back for a stop string
             if self._written:
@@ -47,8 +51,22 @@ class AnswerWriter:
         self._end()
         return completion.result
 
+    def _announce(self, completion: Completion) -> None:
+        """On a terminal, say that a long prompt is read; the answer takes its place."""
+        tokens = completion.prompt_tokens
+        if tokens >= LONG_PROMPT_TOKENS and self._on_terminal and sys.stderr.isatty():
+            self._announced = f"reading the prompt: {tokens} tokens …"
+            print(self._announced, end="\r", file=sys.stderr, flush=True)
+
+    def _unannounce(self) -> None:
+        if self._announced:
+            blank = " " * len(self._announced)
+            print(blank, end="\r", file=sys.stderr, flush=True)
+            self._announced = ""
+
     def _write(self, text: str) -> None:
         if text:
+            self._unannounce()
             sys.stdout.write(visible(text) if self._on_terminal else text)
             sys.stdout.flush()
             self._written += text

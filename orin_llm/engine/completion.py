@@ -133,6 +133,11 @@ class Completion(Iterator[Chunk]):
     # Result
 
     @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt, cached ones included."""
+        return len(self._prompt)
+
+    @property
     def result(self) -> Result:
         """The result so far; complete once the iteration has ended or was closed."""
         return Result(

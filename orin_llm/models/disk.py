@@ -24,6 +24,15 @@ def link_or_copy(source: Path, target: Path, reporter: Reporter, step: str) -> N
     except OSError as error:
         if error.errno not in (errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP):
             raise
+    copy(source, target, reporter, step)
+
+
+def copy(source: Path, target: Path, reporter: Reporter, step: str) -> None:
+    """Make `target` a copy of `source` that later changes of `source` do not reach.
+
+    Raises:
+        OrinError: there is no room for it.
+    """
     total = source.stat().st_size
     disk.require_space(target.parent, total)
     done = 0

@@ -76,6 +76,12 @@ def pull(
 def _look_up(wanted: reference.Reference, store: Store, sha256: str | None) -> Source:
     if isinstance(wanted, NameReference):
         entry = registry().get(wanted.name)
+        if entry is None and store.has(wanted.name):
+            origin = store.manifest(wanted.name).source
+            raise UsageError(
+                f"{wanted.name} is in the store already, from {origin}: to fetch it anew, "
+                f"remove it with `orin-llm models rm {wanted.name}` and pull that"
+            )
         if entry is None:
             raise UsageError(store.missing(wanted.name))
         if isinstance(entry.source, HubFile):

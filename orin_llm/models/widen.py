@@ -90,6 +90,9 @@ def widen(
 ) -> None:
     """Writes `source` padded so that every matrix's rows divide by 256, with the same output.
 
+    The same up to rounding: norm weights and epsilon are rounded to float32 anew, and llama.cpp
+    rounds activations to 8 bits between layers of quantized models, which magnifies a last bit.
+
     Every tensor keeps its type, all other metadata is copied, and `general.name` says what was
     done.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orin_llm.cli.chat.lines import unquoted
-from orin_llm.cli.chat.settings import PARAMETERS
+from orin_llm.cli.chat.settings import FLAG_NAMES, PARAMETERS
 from orin_llm.cli.text_input import read_text_file
 from orin_llm.errors import UsageError
 
@@ -75,6 +75,7 @@ def _set(chat: Chat, arguments: str) -> None:
         raise UsageError(
             f"/set {name} needs a value: /set NAME VALUE, with {', '.join(PARAMETERS)}"
         )
+    name = FLAG_NAMES.get(name, name)
     chat.settings = chat.settings.with_value(name, value)
     chat.screen.notice(f"{name} is {chat.settings.values()[name]}")
 

@@ -55,6 +55,7 @@ _SAMPLING: dict[str, Callable[[str], Any]] = {
     "penalty_window": int,
 }
 PARAMETERS = (*_SAMPLING, "max_tokens", "stop")
+FLAG_NAMES = {"temp": "temperature", "n": "max_tokens"}  # what the command line calls them
 
 
 def _number(kind: Callable[[str], Any], name: str, text: str, *, none: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Models that are already on this machine: linked where the disk allows, else copied."""
+"""Models that are already on this machine: copied, so that the store has what it checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from orin_llm.gguf import split
 from orin_llm.models import names
-from orin_llm.models.disk import link_or_copy
+from orin_llm.models.disk import copy
 from orin_llm.models.reference import require_file
 from orin_llm.models.reporter import Reporter
 from orin_llm.models.sources.source import WantedFile
@@ -32,5 +32,5 @@ class LocalSource:
         self.files = tuple(WantedFile(part) for part in parts)
 
     def fetch(self, file: WantedFile, target: Path, reporter: Reporter) -> None:
-        """Link or copy `file`."""
-        link_or_copy(self._folder / file.name, target, reporter, f"copying {file.name}")
+        """Copy `file`."""
+        copy(self._folder / file.name, target, reporter, f"copying {file.name}")
