@@ -58,6 +58,7 @@ def build_info(python: str = sys.executable) -> Build:
     try:
         done = subprocess.run(
             [python, "-c", _ASK],
+            cwd="/",  # a checkout there would be imported instead
             env={**os.environ, "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             capture_output=True,
