@@ -46,7 +46,7 @@ def compare(options: argparse.Namespace) -> dict[str, object]:
     with Engine(path, config) as engine:
         text = "The quick brown fox jumps over the lazy dog. " * options.prompt_tokens
         prompt = engine.tokenize(text)[: options.prompt_tokens]
-        n = min(options.decode_tokens, until_end_of_text(engine, prompt, options.decode_tokens))
+        n = until_end_of_text(engine, prompt, options.decode_tokens)
         with StockPeer(
             path, n_ctx=engine.n_ctx, chunk_size=config.chunk_size, threads=engine.threads
         ) as peer:
@@ -105,6 +105,8 @@ def main() -> int:
     except OrinError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
+    except KeyboardInterrupt:
+        return 130
     if options.json:
         print(json.dumps(report))
         return 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import math
 import os
 import signal
+import struct
 import subprocess
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from processes import interrupt, python, read_some, run, start
 
+from orin_llm._native import check_gguf
 from orin_llm.engine import Engine, EngineConfig, LoadProgress, Request, SamplingParams
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.upstream import vocab_file
@@ -80,6 +83,19 @@ def test_progress_counts_all_bytes_and_its_exception_stops_the_load(smollm2: Pat
 def test_a_context_longer_than_trained_for_is_refused(smollm2: Path) -> None:
     with pytest.raises(UsageError, match="8192"):
         Engine(smollm2, EngineConfig(n_ctx=8193))
+
+
+def test_weights_that_are_not_numbers_end_in_an_error(tiny_model: Path, tmp_path: Path) -> None:
+    (norm,) = (t for t in check_gguf(str(tiny_model)).tensors if t.name == "output_norm.weight")
+    data = bytearray(tiny_model.read_bytes())
+    data[norm.offset : norm.offset + 4] = struct.pack("<f", math.nan)
+    damaged = tmp_path / "nan.gguf"
+    damaged.write_bytes(data)
+    with (
+        Engine(damaged, EngineConfig(n_ctx=64, threads=1)) as engine,
+        pytest.raises(OrinError, match="not a number"),
+    ):
+        next(engine.complete(Request([1, 2, 3], GREEDY, 4)))
 
 
 def test_a_file_without_weights_is_no_model() -> None:
