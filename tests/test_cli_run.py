@@ -136,7 +136,7 @@ def test_a_seed_makes_the_draw_repeatable(run: Runner) -> None:
 def test_a_prompt_beyond_the_context_fails_with_both_sizes(run: Runner) -> None:
     code, out, err = run("-c", "64", "-p", "word " * 100)
     assert (code, out) == (1, "")
-    assert err.startswith("error: the prompt has ") and "64" in err
+    assert err.startswith("error: the prompt has ") and "64" in err and "--ctx-size" in err
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,8 @@ def test_a_prompt_beyond_the_context_fails_with_both_sizes(run: Runner) -> None:
         (["-p", "a", "--temp", "-1"], "temperature"),
         (["-p", "a", "-n", "0"], "max_tokens"),
         (["-p", "a", "--stop", ""], "stop string is empty"),
-        (["-p", "a", "-c", "100000000"], "n_ctx"),
+        (["-p", "a", "-c", "100000000"], "-c/--ctx-size"),
+        (["-p", "a", "-c", "100000"], "choose at most 8192 (-c/--ctx-size"),
         (["-p", "a", "--encoding", "klingon"], "unknown encoding"),
     ],
 )

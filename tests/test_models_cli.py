@@ -107,7 +107,7 @@ def test_a_file_name_that_is_not_utf8_is_no_obstacle(store: Store, tmp_path: Pat
         (["pull", "no such"], 2, "cannot name a model"),
         (["pull", "mistral7b"], 2, "did you mean mistral-7b?"),
         (["pull", "x.gguf", "--sha256", "12"], 2, "not a SHA-256"),
-        (["pull", "/tmp"], 3, "is a folder"),
+        (["pull", "/tmp"], 3, "is a directory"),
         (["show", "nothing-like-it"], 3, "there is no model"),
         (["show", "smollm2"], 3, "orin-llm models pull smollm2"),
         (["path", "a/b/c"], 3, "no such file"),

@@ -61,7 +61,8 @@ class Completion(Iterator[Chunk]):
         if len(self._prompt) >= engine.n_ctx:
             raise PromptTooLong(
                 f"the prompt has {len(self._prompt)} tokens, the context holds {engine.n_ctx} "
-                "with the answer: shorten the prompt or choose a larger context"
+                "with the answer: shorten the prompt or choose a larger context "
+                "(-c/--ctx-size, n_ctx in Python)"
             )
         room = engine.n_ctx - len(self._prompt)
         self._max_tokens = room if request.max_tokens is None else min(room, request.max_tokens)

@@ -79,7 +79,10 @@ class EngineConfig:
 
     def __post_init__(self) -> None:
         _require(
-            self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22, "n_ctx", self.n_ctx, "0 or 16 … 4194304"
+            self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22,
+            "the context size (-c/--ctx-size, n_ctx in Python)",
+            self.n_ctx,
+            "0 or 16 … 4194304",
         )
         _require(1 <= self.chunk_size <= 8192, "chunk_size", self.chunk_size, "1 … 8192")
         _require(0 <= self.threads <= 512, "threads", self.threads, "0 … 512")

@@ -90,7 +90,8 @@ class Engine:
         if self.config.n_ctx > n_ctx_train:
             raise UsageError(
                 f"a context of {self.config.n_ctx} tokens is more than the {n_ctx_train} "
-                f"that this model was trained for: choose at most {n_ctx_train}"
+                f"that this model was trained for: choose at most {n_ctx_train} "
+                "(-c/--ctx-size, n_ctx in Python)"
             )
         return self.config.n_ctx or min(n_ctx_train, DEFAULT_MAX_CTX)
 
@@ -101,7 +102,8 @@ class Engine:
         if needed > available:
             raise OrinError(
                 f"the KV cache of {self.n_ctx} tokens needs {size_text(needed)}, "
-                f"{size_text(available)} is available: choose a smaller context"
+                f"{size_text(available)} is available: choose a smaller context "
+                "(-c/--ctx-size, n_ctx in Python)"
             )
 
     @property

@@ -16,13 +16,13 @@ def new_file(out: Path, *, force: bool) -> Iterator[Path]:
     """Yields the path of an empty file beside `out`; see `host.disk.replacing`.
 
     Raises:
-        UsageError: `out` exists and `force` is false, or it is a folder, or its folder is missing.
+        UsageError: `out` exists and `force` is false, or it is a directory, or its own is missing.
         OrinError: the disk is full or may not be written.
     """
     if out.is_dir():
-        raise UsageError(f"{out} is a folder; name a file")
+        raise UsageError(f"{out} is a directory; name a file")
     if not out.parent.is_dir():
-        raise UsageError(f"the folder {out.parent} does not exist; create it first")
+        raise UsageError(f"the directory {out.parent} does not exist; create it first")
     if out.exists() and not force:
         raise UsageError(f"{out} exists; pass --force to overwrite it")
     try:

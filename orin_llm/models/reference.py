@@ -134,10 +134,10 @@ def require_file(path: Path) -> Path:
     """`path`, if there is a file.
 
     Raises:
-        ModelFileError: there is none, or it is a folder.
+        ModelFileError: there is none, or it is a directory.
     """
     if path.is_dir():
-        raise ModelFileError(f"{path} is a folder: name the .gguf file in it", path=str(path))
+        raise ModelFileError(f"{path} is a directory: name the .gguf file in it", path=str(path))
     if not path.exists():
         looks_like_repo = len(path.parts) == 2 and path.suffix != ".gguf" and not path.is_absolute()
         hint = f". A repository of a model hub is written hf:{path}" if looks_like_repo else ""

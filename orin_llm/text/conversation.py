@@ -169,7 +169,8 @@ class Conversation:
         if len(tokens) >= n_ctx:
             raise PromptTooLong(
                 f"the last message needs {len(tokens)} tokens with what stands before it, the "
-                f"context holds {n_ctx} with the answer: shorten it or choose a larger context"
+                f"context holds {n_ctx} with the answer: shorten it or choose a larger context "
+                "(-c/--ctx-size, n_ctx in Python)"
             )
         if dropped:
             self._replace(messages)

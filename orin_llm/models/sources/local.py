@@ -16,7 +16,7 @@ class LocalSource:
     """A .gguf file, or the first part of one, given by its path.
 
     Raises:
-        ModelFileError: there is no such file, it is a folder, or a part of it is missing.
+        ModelFileError: there is no such file, it is a directory, or a part of it is missing.
     """
 
     licence = ""
