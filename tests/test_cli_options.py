@@ -81,20 +81,23 @@ class Size:
 
 
 def test_option_groups_become_flags_and_come_back_filled() -> None:
-    seen: list[tuple[bool, Size]] = []
+    seen: list[tuple[bool, str | None, Size]] = []
 
     @with_option_groups
     def command(
-        size: Size, loud: Annotated[bool, flag("--loud", panel="Other", help="Loud.")] = False
+        size: Size,
+        loud: Annotated[bool, flag("--loud", panel="Other", help="Loud.")] = False,
+        colour: Annotated[str | None, flag("-k", "--colour", panel="Other", help="Colour.")] = None,
     ) -> None:
         """A command."""
-        seen.append((loud, size))
+        seen.append((loud, colour, size))
 
     app = typer.Typer()
     app.command()(command)
     runner = CliRunner()
     assert runner.invoke(app, []).exit_code == 0
-    assert runner.invoke(app, ["-w", "5", "--loud", "--name", "x"]).exit_code == 0
+    given = ["-w", "5", "--loud", "-k", "red", "--name", "x"]
+    assert runner.invoke(app, given).exit_code == 0
     assert runner.invoke(app, [], env={"ORIN_LLM_WIDTH": "9"}).exit_code == 0
-    assert seen == [(False, Size()), (True, Size(5, "x")), (False, Size(9))]
+    assert seen == [(False, None, Size()), (True, "red", Size(5, "x")), (False, None, Size(9))]
     assert runner.invoke(app, ["--width", "wide"]).exit_code == 2

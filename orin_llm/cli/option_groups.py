@@ -16,16 +16,16 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     `Annotated[type, typer.Option(…)]`, with the field's default; when the command runs, the
     function gets the filled dataclass. Other parameters stay as they are.
     """
-    hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type[Any]] = {}
     flags: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        hint = hints[parameter.name]
+    # Not get_type_hints: for a default of None, Python 3.10's hides the flag inside an Optional.
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        hint = parameter.annotation
         if dataclasses.is_dataclass(hint) and isinstance(hint, type):
             groups[parameter.name] = hint
             flags += _flags_of(hint)
         else:
-            flags.append(parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY))
+            flags.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def spread(**values: Any) -> None:
