@@ -172,6 +172,21 @@ def test_a_file_is_read_with_a_question_or_before_the_next_message(chat: Chatter
     assert asked[0] > 50 and attached[0] > 45
 
 
+def test_a_file_in_another_encoding_is_read_as_the_error_says(chat: Chatter) -> None:
+    (chat.folder / "menu.txt").write_bytes("Café, très bon. Déjà vu, garçon !".encode("cp1252"))
+    code, _, err = chat(
+        "/read menu.txt",
+        "/read menu.txt --encoding cp1252",
+        "/read --encoding=cp1252 menu.txt",
+        "/read menu.txt --encoding cp1252 What is this?",
+        "/read menu.txt --encoding",
+    )
+    assert code == 1 and "read it with --encoding cp1252\n" in err
+    assert err.count("menu.txt (33 characters) goes with your next message") == 2
+    assert len(prompts(err)) == 1
+    assert "expected a name after --encoding" in err
+
+
 def test_a_binary_file_is_not_read(chat: Chatter) -> None:
     (chat.folder / "photo.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0")
     code, _, err = chat("/read photo.png", "Hello.")

@@ -122,9 +122,12 @@ def _load(chat: Chat, arguments: str) -> None:
 
 
 def _read(chat: Chat, arguments: str) -> None:
-    name, question = _first_word(arguments)
-    path = _path(name, "/read FILE [question]")
-    text = read_text_file(path, chat.encoding)
+    encoding, rest = _encoding(arguments)
+    name, question = _first_word(rest)
+    if encoding is None:
+        encoding, question = _encoding(question)
+    path = _path(name, "/read FILE [--encoding NAME] [QUESTION]")
+    text = read_text_file(path, encoding or chat.encoding)
     if question:
         chat.say(f"{unquoted(question)}\n\n{text}")
     else:
@@ -157,7 +160,9 @@ COMMANDS = {
     "/save": Command("FILE", "Write the conversation to a file", _save),
     "/load": Command("FILE", "Take up a saved conversation", _load),
     "/read": Command(
-        "FILE [QUESTION]", "Send a text file, with a question or the next message", _read
+        "FILE [QUESTION]",
+        "Send a text file (not UTF-8: --encoding NAME), with a question or the next message",
+        _read,
     ),
     "/stats": Command("", "Figures of the last answer and of the chat", _stats),
     "/model": Command("NAME", "Go on with another model", _model),
@@ -176,6 +181,16 @@ def _first_word(text: str) -> tuple[str, str]:
 def _split(text: str) -> tuple[str, str]:
     word, *rest = text.split(maxsplit=1) or [""]
     return word, "".join(rest).strip()
+
+
+def _encoding(text: str) -> tuple[str | None, str]:
+    """Split off the flag `--encoding NAME` if the text begins with it."""
+    flag = re.match(r"--encoding(?:=|\s+|$)(\S*)\s*", text)
+    if flag is None:
+        return None, text
+    if not flag[1]:
+        raise UsageError("expected a name after --encoding, such as utf-16 or cp1252")
+    return flag[1], text[flag.end() :]
 
 
 def _only_path(text: str, usage: str) -> Path:
