@@ -153,12 +153,27 @@ def test_a_conversation_is_saved_and_taken_up_again(chat: Chatter) -> None:
     assert prompts(err)[0][0] > 30
 
 
-def test_save_replaces_a_conversation_but_nothing_else(chat: Chatter) -> None:
+def test_save_replaces_no_other_kind_of_file(chat: Chatter) -> None:
     (chat.folder / "notes.txt").write_text("mine")
-    code, _, err = chat("/save notes.txt", "/save a.json", "/save a.json")
-    assert code == 2 and "notes.txt exists and is no saved conversation" in err
+    code, _, err = chat("/save notes.txt", "/save! notes.txt")
+    assert code == 2 and err.count("notes.txt exists and is no saved conversation") == 2
     assert (chat.folder / "notes.txt").read_text() == "mine"
-    assert err.count("saved to a.json") == 2
+
+
+def test_save_replaces_another_conversation_only_when_told_to(chat: Chatter) -> None:
+    def saved() -> str:
+        return (chat.folder / "a.json").read_text()
+
+    code, _, err = chat("/system One.", "/save a.json", "/system Two.", "/save ./a.json")
+    assert code == 0 and err.count("saved to a.json") == 2 and "Two." in saved()
+    code, _, err = chat("/system Three.", "/save a.json")
+    assert code == 2 and "a.json exists and holds another conversation" in err and "Two." in saved()
+    code, _, _ = chat("/load a.json", "/system Four.", "/save a.json")
+    assert code == 0 and "Four." in saved()
+    code, _, err = chat("/load a.json", "/clear", "/system Five.", "/save a.json")
+    assert code == 2 and "Four." in saved()
+    code, _, _ = chat("/system Six.", "/save! a.json")
+    assert code == 0 and "Six." in saved()
 
 
 def test_a_file_is_read_with_a_question_or_before_the_next_message(chat: Chatter) -> None:

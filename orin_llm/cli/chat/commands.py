@@ -115,6 +115,12 @@ def _save(chat: Chat, arguments: str) -> None:
     chat.screen.notice(f"saved to {path}")
 
 
+def _save_over(chat: Chat, arguments: str) -> None:
+    path = _only_path(arguments, "/save! FILE")
+    chat.save(path, replace_other=True)
+    chat.screen.notice(f"saved to {path}")
+
+
 def _load(chat: Chat, arguments: str) -> None:
     path = _only_path(arguments, "/load FILE")
     chat.load(path)
@@ -158,6 +164,7 @@ COMMANDS = {
     "/clear": Command("", "Forget the conversation", _clear),
     "/regen": Command("", "Answer the last message anew", _regenerate),
     "/save": Command("FILE", "Write the conversation to a file", _save),
+    "/save!": Command("FILE", "The same, in place of another conversation", _save_over),
     "/load": Command("FILE", "Take up a saved conversation", _load),
     "/read": Command(
         "FILE [QUESTION]",

@@ -48,6 +48,7 @@ class Chat:
         self._template = chat_template(self._engine)
         self._conversation = Conversation(self._engine, self._template, system=answer.system)
         self._attached: list[str] = []
+        self._file: Path | None = None  # where this conversation was saved to or loaded from
         self._results: list[Result] = []
         self._regenerated = 0
 
@@ -139,9 +140,13 @@ class Chat:
         """Forget the turns and what was attached; the system prompt stays."""
         self._conversation.clear()
         self._attached = []
+        self._file = None
 
-    def save(self, path: Path) -> None:
-        """Write the conversation; another kind of file is not replaced."""
+    def save(self, path: Path, *, replace_other: bool = False) -> None:
+        """Write the conversation, over what is there if that is this one or `replace_other`.
+
+        Another kind of file is never replaced.
+        """
         if path.exists():
             try:
                 read_messages(path)
@@ -149,11 +154,18 @@ class Chat:
                 raise UsageError(
                     f"{path} exists and is no saved conversation: choose another name"
                 ) from None
+            if not replace_other and path.resolve() != self._file:
+                raise UsageError(
+                    f"{path} exists and holds another conversation: choose another name, or "
+                    "replace it with /save!"
+                )
         self._conversation.save(path)
+        self._file = path.resolve()
 
     def load(self, path: Path) -> None:
         self._conversation.load(path)
         self._attached = []
+        self._file = path.resolve()
 
     # The model
 
