@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -191,6 +192,29 @@ def test_twenty_columns_are_enough(start: Start) -> None:
     child.expect("answer 4 tokens")
     child.expect(PROMPT)
     leave(child)
+
+
+def test_answers_are_wrapped_between_words_also_after_a_resize(
+    start: Start, tmp_path: Path
+) -> None:
+    child = start("-n", "60", columns=60)
+    shown = []
+    for columns in (60, 30):
+        child.setwinsize(24, columns)
+        send(child, "Tell me about the sea.")
+        child.expect(FIGURES)
+        output = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", child.before)
+        rows = output.rpartition("Tell me about the sea.")[2].splitlines()  # redrawn at a resize
+        assert max(map(len, rows)) in range(columns - 15, columns + 1)
+        shown.append(rows)
+        child.expect(PROMPT)
+    send(child, "/save chat.json")
+    child.expect("saved to")
+    child.expect(PROMPT)
+    leave(child)
+    messages = json.loads((tmp_path / "chat.json").read_text())["messages"]
+    answers = [message["content"] for message in messages if message["role"] == "assistant"]
+    assert [" ".join(rows).split() for rows in shown] == [answer.split() for answer in answers]
 
 
 class _Log:

@@ -8,7 +8,10 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from orin_llm.errors import OrinError
+
 if TYPE_CHECKING:
+    from orin_llm.cli.wrap import LineWrapper
     from orin_llm.engine import Completion, Result
 
 LONG_PROMPT_TOKENS = 512  # from here on, the wait for the first token is worth a word
@@ -27,21 +30,28 @@ def tolerate_narrow_encoding(stream: TextIO) -> None:
 
 
 class AnswerWriter:
-    """Writes an answer to stdout as it comes, and ends it with one newline."""
+    """Writes an answer to stdout as it comes, and ends it with one newline.
+
+    On a terminal it is wrapped between words, in the width that the terminal has at that moment.
+    """
 
     def __init__(self) -> None:
-        self._on_terminal = sys.stdout.isatty()
+        self._wrapper: LineWrapper | None = None
+        if sys.stdout.isatty():
+            from orin_llm.cli.wrap import LineWrapper
+
+            self._wrapper = LineWrapper()
         self._written = ""
         self._announced = ""
         tolerate_narrow_encoding(sys.stdout)
 
     def stream(self, completion: Completion) -> Result:
-        """Write all chunks. What there is when Ctrl-C ends it stays, in the result too."""
+        """Write all chunks. What there is when Ctrl-C or an error ends it stays written."""
         self._announce(completion)
         try:
             for chunk in completion:
                 self._write(chunk.text)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, OrinError):
             self._unannounce()
             completion.close()
             self._write(completion.result.text[len(self._written) :])  # held back for a stop string
@@ -54,7 +64,7 @@ class AnswerWriter:
     def _announce(self, completion: Completion) -> None:
         """On a terminal, say that a long prompt is read; the answer takes its place."""
         tokens = completion.prompt_tokens
-        if tokens >= LONG_PROMPT_TOKENS and self._on_terminal and sys.stderr.isatty():
+        if tokens >= LONG_PROMPT_TOKENS and self._wrapper and sys.stderr.isatty():
             self._announced = f"reading the prompt: {tokens} tokens …"
             print(self._announced, end="\r", file=sys.stderr, flush=True)
 
@@ -67,13 +77,22 @@ class AnswerWriter:
     def _write(self, text: str) -> None:
         if text:
             self._unannounce()
-            sys.stdout.write(visible(text) if self._on_terminal else text)
-            sys.stdout.flush()
+            self._show(self._wrapper.feed(visible(text), _columns()) if self._wrapper else text)
             self._written += text
 
     def _end(self) -> None:
+        if self._wrapper:
+            self._show(self._wrapper.flush(_columns()))
         if not self._written.endswith("\n"):
-            self._write("\n")
+            self._show("\n")
+
+    def _show(self, text: str) -> None:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def statistics(result: Result) -> list[str]:
@@ -98,7 +117,7 @@ def statistics(result: Result) -> list[str]:
 
 def statistics_text(result: Result) -> str:
     """The figures in as few lines as the terminal's width allows, broken between figures."""
-    width = shutil.get_terminal_size().columns
+    width = _columns()
     lines: list[str] = []
     for figure in statistics(result):
         if lines and len(lines[-1]) + len(figure) + 3 < width:
