@@ -103,7 +103,7 @@ def test_a_file_name_that_is_not_utf8_is_no_obstacle(store: Store, tmp_path: Pat
     [
         (["pull", ""], 2, "no model given"),
         (["pull"], 2, "Missing argument"),
-        (["pull", "../x"], 3, "no such file"),
+        (["pull", "../no-such"], 3, "no such file"),
         (["pull", "no such"], 2, "cannot name a model"),
         (["pull", "mistral7b"], 2, "did you mean mistral-7b?"),
         (["pull", "x.gguf", "--sha256", "12"], 2, "not a SHA-256"),
