@@ -7,6 +7,7 @@ namespace py = pybind11;
 
 void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
+void bind_pages(py::module_ & m);
 void bind_testing(py::module_ & m);
 
 PYBIND11_MODULE(_native, m) {
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_native, m) {
         "What was built, from what and why, as a dict.");
     bind_gguf(m);
     bind_engine(m);
+    bind_pages(m);
     py::module_ testing = m.def_submodule("testing", "Parts on their own, for tests.");
     bind_testing(testing);
 }
