@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
 from orin_llm.cli.progress import line
+from orin_llm.host.units import size_text
 from orin_llm.models.registry import HubFile, registry
 from orin_llm.models.reporter import Progress
 from orin_llm.models.store import Store
@@ -41,9 +42,9 @@ def run(store: Store, *arguments: str, **variables: str) -> subprocess.Completed
     return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
-def on_terminal(store: Store, keys: str, *arguments: str) -> tuple[int, str]:
+def on_terminal(store: Store, keys: str, *arguments: str, columns: int = 60) -> tuple[int, str]:
     """Run with a terminal for stdin, stdout and stderr; exit code and everything shown."""
-    environment = store_environment(store.root, TERM="xterm", COLUMNS="60")
+    environment = store_environment(store.root, TERM="xterm", COLUMNS=str(columns))
     child = pexpect.spawn(
         CLI[0], [*CLI[1:], "models", *arguments], env=environment, encoding="utf-8", timeout=60
     )
@@ -152,6 +153,20 @@ def test_a_narrow_terminal_still_shows_the_name(stocked: Store) -> None:
     assert code == 0 and "tiny" in shown and "Traceback" not in shown
     plain = re.sub(r"\x1b\[[0-9;]*m|\r", "", shown)
     assert all(len(text) <= 60 for text in plain.splitlines())
+
+
+@pytest.mark.parametrize("columns", [50, 30, 20])
+def test_a_list_cuts_no_name_and_no_figure_on_a_narrow_terminal(
+    stocked: Store, columns: int
+) -> None:
+    code, shown = on_terminal(stocked, "", "list", "--all", columns=columns)
+    assert code == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m|\r", "", shown)
+    assert all(len(text) <= columns for text in plain.splitlines())
+    words = " ".join(plain.split())
+    for entry in registry().values():
+        facts = f"{size_text(entry.bytes)} {entry.quant} {entry.context} not pulled"
+        assert f"{entry.name} {facts}" in words
 
 
 def test_damage_unfinished_pulls_and_loose_files_are_pointed_out(stocked: Store) -> None:

@@ -75,7 +75,9 @@ def list_models(
     if as_json:
         print(json.dumps(listing.to_json(), indent=2))
     else:
-        listing.show()
+        from orin_llm.cli.models_view import print_listing
+
+        print_listing(listing)
 
 
 @app.command("path", rich_help_panel=STORE)

@@ -6,6 +6,7 @@ import io
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, TextIO
 
 from orin_llm.errors import OrinError
@@ -117,14 +118,18 @@ def statistics(result: Result) -> list[str]:
 
 def statistics_text(result: Result) -> str:
     """The figures in as few lines as the terminal's width allows, broken between figures."""
-    width = _columns()
+    return "\n".join(joined(statistics(result), " | ", _columns() - 1))
+
+
+def joined(phrases: Iterable[str], separator: str, width: int) -> list[str]:
+    """The phrases in as few lines of at most `width` characters as hold them, none broken."""
     lines: list[str] = []
-    for figure in statistics(result):
-        if lines and len(lines[-1]) + len(figure) + 3 < width:
-            lines[-1] += f" | {figure}"
+    for phrase in phrases:
+        if lines and len(lines[-1]) + len(separator) + len(phrase) <= width:
+            lines[-1] += separator + phrase
         else:
-            lines.append(figure)
-    return "\n".join(lines)
+            lines.append(phrase)
+    return lines
 
 
 def print_statistics(result: Result) -> None:
