@@ -148,7 +148,9 @@ def test_a_file_without_extension_in_this_folder_is_found(
     assert resolve("plain", store) == Path("plain")
 
 
-@pytest.mark.parametrize(("text", "says"), [("/no/such.gguf", "no such file"), ("/tmp", "folder")])
+@pytest.mark.parametrize(
+    ("text", "says"), [("/no/such.gguf", "no such file"), ("/tmp", "directory")]
+)
 def test_a_path_that_is_no_file_is_refused(store: Store, text: str, says: str) -> None:
     with pytest.raises(ModelFileError, match=says):
         resolve(text, store)

@@ -235,7 +235,7 @@ def test_an_existing_file_is_kept_unless_forced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["missing/x.gguf", "."])
 def test_a_place_that_cannot_take_a_file_is_a_usage_error(place: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="folder"):
+    with pytest.raises(UsageError, match="directory"):
         synthesize("tiny", "Q4_K_M", tmp_path / place)
 
 
