@@ -1,8 +1,9 @@
-"""What the user sees of an answer: its text, made safe for a terminal, and its statistics."""
+"""What the user sees of an answer: its text, made safe for a terminal, and its figures, or JSON."""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import sys
@@ -134,3 +135,31 @@ def joined(phrases: Iterable[str], separator: str, width: int) -> list[str]:
 
 def print_statistics(result: Result) -> None:
     print(statistics_text(result), file=sys.stderr, flush=True)
+
+
+def print_answer(completion: Completion, *, quiet: bool) -> None:
+    """Stream the answer; what Ctrl-C leaves of it stays, with its statistics."""
+    try:
+        AnswerWriter().stream(completion)
+    except KeyboardInterrupt:
+        if not quiet:
+            print_statistics(completion.result)
+        raise
+    if not quiet:
+        print_statistics(completion.result)
+
+
+def print_json(completion: Completion, backend: dict[str, object]) -> None:
+    """Print the result as one JSON object; after Ctrl-C, which goes on, that of what was there."""
+    try:
+        for _ in completion:
+            pass
+    except KeyboardInterrupt:
+        completion.close()
+        _print_result(completion.result, backend)
+        raise
+    _print_result(completion.result, backend)
+
+
+def _print_result(result: Result, backend: dict[str, object]) -> None:
+    print(json.dumps({**result.to_dict(), "backend": backend}))

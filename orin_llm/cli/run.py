@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orin_llm.cli.errors import INTERRUPTED
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import ANSWER, AnswerOptions, EngineOptions, SamplingOptions, flag
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:
-    from orin_llm.engine import Completion, Engine
+    from orin_llm.engine import Engine
 
 PROMPT = "Prompt (default: standard input)"
 
@@ -47,6 +44,8 @@ def run(
     A flag that is not given is read from the environment: --ctx-size from ORIN_LLM_CTX_SIZE.
     """
     from orin_llm.cli.progress import load_engine
+    from orin_llm.cli.prompt import read_prompt
+    from orin_llm.cli.render import print_answer, print_json
     from orin_llm.engine import Request
     from orin_llm.models.store import resolve
 
@@ -69,40 +68,6 @@ def run(
             print_answer(completion, quiet=answer.quiet)
 
 
-def read_prompt(ctx: Any, prompt: str | None, file: Path | None, encoding: str | None) -> str:
-    """The prompt: by a flag, else by the environment, else from standard input."""
-    from orin_llm.cli.text_input import argument_text, read_text, read_text_file
-
-    if prompt is not None and file is not None:
-        given = [name for name in ("prompt", "file") if _on_command_line(ctx, name)]
-        if len(given) != 1:
-            raise UsageError("both --prompt and --file are given: expected one of them")
-        prompt, file = (prompt, None) if given == ["prompt"] else (None, file)
-    if prompt is not None:
-        text = argument_text(prompt, "the prompt", encoding)
-    elif file is not None and str(file) != "-":
-        text = _without_last_newline(read_text_file(file, encoding))
-    else:
-        if sys.stdin is None:
-            raise UsageError("standard input is closed: give the prompt with -p TEXT or -f FILE")
-        if sys.stdin.isatty():
-            print("Type the prompt; Ctrl-D on an empty line ends it.", file=sys.stderr)
-        text = _without_last_newline(read_text(sys.stdin.buffer, "standard input", encoding))
-    if not text.strip():
-        raise UsageError("the prompt is empty: give it with -p TEXT, -f FILE or on standard input")
-    return text
-
-
-def _on_command_line(ctx: Any, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _without_last_newline(text: str) -> str:
-    """A file's last line ends in a newline that is not meant as part of the prompt."""
-    return text.removesuffix("\n").removesuffix("\r")
-
-
 def chat_prompt(engine: Engine, text: str, system: str | None) -> tuple[list[int], tuple[str, ...]]:
     """The tokens of a chat of one message in the model's template, and where its answer stops."""
     from orin_llm.cli.template import chat_template
@@ -113,30 +78,3 @@ def chat_prompt(engine: Engine, text: str, system: str | None) -> tuple[list[int
     if system is not None:
         messages.insert(0, {"role": "system", "content": system})
     return encode_chat(engine, template, messages), template.stop
-
-
-def print_answer(completion: Completion, *, quiet: bool) -> None:
-    """Stream the answer; what Ctrl-C leaves of it stays, with its statistics."""
-    from orin_llm.cli.render import AnswerWriter, print_statistics
-
-    try:
-        AnswerWriter().stream(completion)
-    except KeyboardInterrupt:
-        if not quiet:
-            print_statistics(completion.result)
-        raise
-    if not quiet:
-        print_statistics(completion.result)
-
-
-def print_json(completion: Completion, backend: dict[str, object]) -> None:
-    """Print the result as one JSON object; after Ctrl-C that of what was there."""
-    exit_code = 0
-    try:
-        for _ in completion:
-            pass
-    except KeyboardInterrupt:
-        completion.close()
-        exit_code = INTERRUPTED
-    print(json.dumps({**completion.result.to_dict(), "backend": backend}))
-    raise typer.Exit(exit_code)
