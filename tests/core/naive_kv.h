@@ -1,0 +1,336 @@
+// The page pool's rules in the plainest form: searches and counts everything anew, hashes nothing.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "pages/paged_kv.h"
+
+namespace orin {
+
+using TokenVector = std::vector<int32_t>;
+
+class NaiveKv {
+   public:
+    struct Sequence {
+        TokenVector tokens;
+        int32_t n_committed = 0;
+        std::vector<PageId> table;
+        std::set<int32_t> fresh;  // blocks taken or copied since the last commit
+        int64_t tail = root;      // node of the last full committed page
+    };
+
+    explicit NaiveKv(const PagedKvConfig & config) : config_(config), budget_(config.n_pages - 1) {}
+
+    const std::map<SequenceId, Sequence> & sequences() const { return sequences_; }
+    const Sequence & at(SequenceId id) const { return sequences_.at(id); }
+    bool full() const { return static_cast<int32_t>(sequences_.size()) == config_.max_sequences; }
+
+    SequenceId open() {
+        SequenceId id = 0;
+        while (sequences_.count(id) != 0) {
+            id++;
+        }
+        sequences_[id] = {};
+        return id;
+    }
+
+    void close(SequenceId id) {
+        truncate(id, 0);
+        sequences_.erase(id);
+    }
+
+    SequenceId fork(SequenceId id) {
+        const Sequence original = sequences_.at(id);
+        const SequenceId copy = open();
+        sequences_[copy] = original;
+        sequences_[copy].fresh.clear();
+        return copy;
+    }
+
+    int32_t pages_needed(SequenceId id, int32_t n_tokens) const {
+        const Sequence & s = sequences_.at(id);
+        std::set<int32_t> blocks;
+        for (int32_t i = 0; i < n_tokens; i++) {
+            blocks.insert((size_of(s) + i) / config_.page_size);
+        }
+        int32_t needed = 0;
+        for (const int32_t block : blocks) {
+            needed += block >= static_cast<int32_t>(s.table.size()) || holders(s.table[size_t(block)]) > 1;
+        }
+        return needed;
+    }
+
+    int32_t available() const { return budget_ - used(); }
+
+    bool append(SequenceId id, const TokenVector & tokens) {
+        const auto n = static_cast<int32_t>(tokens.size());
+        if (pages_needed(id, n) > available()) {
+            return false;
+        }
+        Sequence & s = sequences_.at(id);
+        for (const int32_t token : tokens) {
+            const int32_t offset = size_of(s) % config_.page_size;
+            if (offset == 0) {
+                s.table.push_back(take());
+                s.fresh.insert(static_cast<int32_t>(s.table.size()) - 1);
+            } else if (holders(s.table.back()) > 1) {
+                const PageId from = s.table.back();
+                const PageId to = take();
+                pages_[to].tokens.assign(pages_[from].tokens.begin(), pages_[from].tokens.begin() + offset);
+                s.table.back() = to;
+                s.fresh.insert(static_cast<int32_t>(s.table.size()) - 1);
+                copies_++;
+            }
+            Page & page = pages_.at(s.table.back());
+            page.node = none;
+            page.tokens.resize(static_cast<size_t>(offset));
+            page.tokens.push_back(token);
+            s.tokens.push_back(token);
+        }
+        return true;
+    }
+
+    void commit(SequenceId id) {
+        Sequence & s = sequences_.at(id);
+        if (s.n_committed == size_of(s)) {
+            return;
+        }
+        for (const PageId page : s.table) {
+            lookups_ += page != PagedKv::scratch_page;
+        }
+        misses_ += static_cast<int64_t>(s.fresh.size());
+        s.fresh.clear();
+        const int32_t page_size = config_.page_size;
+        for (int32_t i = s.n_committed / page_size; i < size_of(s) / page_size; i++) {
+            publish(s, i);
+        }
+        s.n_committed = size_of(s);
+        for (int32_t i = 0; i < static_cast<int32_t>(s.table.size()); i++) {
+            if (!seen(i, size_of(s))) {
+                drop(s, i);
+            }
+        }
+    }
+
+    int32_t truncate(SequenceId id, int32_t n_keep) {
+        Sequence & s = sequences_.at(id);
+        for (int32_t i = 0; i * config_.page_size < n_keep; i++) {
+            if (seen(i, n_keep) && s.table[size_t(i)] == PagedKv::scratch_page) {
+                n_keep = 0;
+            }
+        }
+        const int32_t n_blocks = (n_keep + config_.page_size - 1) / config_.page_size;
+        for (int32_t i = n_blocks; i < static_cast<int32_t>(s.table.size()); i++) {
+            drop(s, i);
+            s.fresh.erase(i);
+        }
+        s.table.resize(static_cast<size_t>(n_blocks));
+        s.tokens.resize(static_cast<size_t>(n_keep));
+        if (n_keep < s.n_committed) {
+            s.n_committed = n_keep;
+            const int32_t n_full = n_keep / config_.page_size;
+            const PageId last = n_full == 0 ? PagedKv::scratch_page : s.table[size_t(n_full) - 1];
+            s.tail = n_full == 0 ? root : last == PagedKv::scratch_page ? none : pages_.at(last).node;
+        }
+        const int32_t offset = n_keep % config_.page_size;
+        if (offset != 0 && holders(s.table.back()) == 1 && pages_.at(s.table.back()).node == none) {
+            pages_.at(s.table.back()).tokens.resize(static_cast<size_t>(offset));
+        }
+        return n_keep;
+    }
+
+    PrefixMatch match(const TokenVector & tokens) const {
+        const std::vector<PageId> prefix = find_prefix(tokens);
+        const int32_t n = static_cast<int32_t>(prefix.size()) * config_.page_size;
+        int32_t n_idle = 0;
+        for (size_t i = 0; i < prefix.size(); i++) {
+            n_idle += seen(static_cast<int32_t>(i), n) && holders(prefix[i]) == 0;
+        }
+        return {n, n_idle};
+    }
+
+    int32_t adopt(SequenceId id, const TokenVector & tokens) {
+        const std::vector<PageId> prefix = find_prefix(tokens);
+        const int32_t n = static_cast<int32_t>(prefix.size()) * config_.page_size;
+        Sequence & s = sequences_.at(id);
+        s.tokens.assign(tokens.begin(), tokens.begin() + n);
+        s.n_committed = n;
+        s.table.assign(prefix.size(), PagedKv::scratch_page);
+        s.tail = prefix.empty() ? root : pages_.at(prefix.back()).node;
+        for (size_t i = prefix.size(); i-- > 0;) {
+            const bool was_cached = holders(prefix[i]) == 0;
+            cached_.remove(prefix[i]);
+            if (seen(static_cast<int32_t>(i), n)) {
+                s.table[i] = prefix[i];
+            } else if (was_cached) {
+                cached_.push_back(prefix[i]);
+            }
+        }
+        prefix_queries_ += config_.prefix_cache ? static_cast<int64_t>(tokens.size()) : 0;
+        prefix_hits_ += n;
+        return n;
+    }
+
+    bool set_budget(int32_t n_pages) {
+        if (n_pages < used()) {
+            return false;
+        }
+        budget_ = n_pages;
+        while (static_cast<int32_t>(pages_.size()) > budget_) {
+            evict();
+        }
+        return true;
+    }
+
+    int32_t committed_pages() const { return pages_.empty() ? 1 : pages_.rbegin()->first + 1; }
+
+    PageCounters counters() const {
+        PageCounters c{};
+        for (const auto & [id, page] : pages_) {
+            const int32_t n = holders(id);
+            c.used += n > 0;
+            c.shared += n > 1;
+            c.tokens += n > 0 ? static_cast<int64_t>(page.tokens.size()) : 0;
+        }
+        c.cached = static_cast<int64_t>(cached_.size());
+        c.free = budget_ - c.used - c.cached;
+        c.lookups = lookups_;
+        c.misses = misses_;
+        c.evictions = evictions_;
+        c.copies = copies_;
+        c.prefix_queries = prefix_queries_;
+        c.prefix_hits = prefix_hits_;
+        return c;
+    }
+
+   private:
+    static constexpr int64_t none = 0;
+    static constexpr int64_t root = 1;
+
+    struct Page {
+        TokenVector tokens;
+        int64_t node = none;
+        int64_t parent = none;
+    };
+
+    static int32_t size_of(const Sequence & s) { return static_cast<int32_t>(s.tokens.size()); }
+
+    // Whether the query at this position sees a cell of the block.
+    bool seen(int32_t block, int32_t position) const {
+        const int32_t last = (block + 1) * config_.page_size - 1;
+        return config_.window == 0 || position - last < config_.window;
+    }
+
+    int32_t holders(PageId page) const {
+        int32_t n = 0;
+        for (const auto & entry : sequences_) {
+            n += static_cast<int32_t>(std::count(entry.second.table.begin(), entry.second.table.end(), page));
+        }
+        return n;
+    }
+
+    int32_t used() const { return static_cast<int32_t>(pages_.size() - cached_.size()); }
+
+    PageId page_of(int64_t node) const {
+        for (const auto & [id, page] : pages_) {
+            if (page.node == node) {
+                return id;
+            }
+        }
+        return PagedKv::scratch_page;
+    }
+
+    bool alive(int64_t node) const { return node == root || (node != none && page_of(node) != PagedKv::scratch_page); }
+
+    PageId find(int64_t parent, const TokenVector & tokens) const {
+        for (const auto & [id, page] : pages_) {
+            if (page.node != none && page.parent == parent && page.tokens == tokens) {
+                return id;
+            }
+        }
+        return PagedKv::scratch_page;
+    }
+
+    std::vector<PageId> find_prefix(const TokenVector & tokens) const {
+        std::vector<PageId> prefix;
+        int64_t node = root;
+        for (size_t end = size_t(config_.page_size); config_.prefix_cache && end < tokens.size();
+             end += size_t(config_.page_size)) {
+            const auto last = tokens.begin() + static_cast<int64_t>(end);
+            const PageId page = find(node, TokenVector(last - config_.page_size, last));
+            if (page == PagedKv::scratch_page) {
+                break;
+            }
+            prefix.push_back(page);
+            node = pages_.at(page).node;
+        }
+        return prefix;
+    }
+
+    PageId take() {
+        if (static_cast<int32_t>(pages_.size()) == budget_) {
+            evict();
+        }
+        PageId page = 1;
+        while (pages_.count(page) != 0) {
+            page++;
+        }
+        pages_[page] = {};
+        return page;
+    }
+
+    void evict() {
+        pages_.erase(cached_.front());
+        cached_.pop_front();
+        evictions_++;
+    }
+
+    void drop(Sequence & s, int32_t block) {
+        const PageId page = s.table[size_t(block)];
+        s.table[size_t(block)] = PagedKv::scratch_page;
+        if (page == PagedKv::scratch_page || holders(page) > 0) {
+            return;
+        }
+        const Page & dropped = pages_.at(page);
+        if (dropped.node == none || !alive(dropped.parent)) {
+            pages_.erase(page);
+            return;
+        }
+        // next to its cached parent, on the older side; else the youngest
+        const PageId parent = page_of(dropped.parent);
+        cached_.insert(std::find(cached_.begin(), cached_.end(), parent), page);
+    }
+
+    void publish(Sequence & s, int32_t block) {
+        if (!config_.prefix_cache || !alive(s.tail)) {
+            s.tail = none;
+            return;
+        }
+        const PageId own = s.table[size_t(block)];
+        const PageId same = find(s.tail, pages_.at(own).tokens);
+        if (same != PagedKv::scratch_page) {
+            cached_.remove(same);
+            drop(s, block);
+            s.table[size_t(block)] = same;
+        } else {
+            pages_.at(own).node = ++last_node_;
+            pages_.at(own).parent = s.tail;
+        }
+        s.tail = pages_.at(s.table[size_t(block)]).node;
+    }
+
+    const PagedKvConfig config_;
+    int32_t budget_;
+    int64_t last_node_ = root;
+    std::map<SequenceId, Sequence> sequences_;
+    std::map<PageId, Page> pages_;  // used or cached
+    std::list<PageId> cached_;      // the oldest first
+    int64_t lookups_ = 0, misses_ = 0, evictions_ = 0, copies_ = 0, prefix_queries_ = 0, prefix_hits_ = 0;
+};
+
+}  // namespace orin
