@@ -1,0 +1,362 @@
+// Properties of single plans, over random states.
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "check.h"
+#include "scheduler/planner.h"
+
+namespace orin {
+namespace {
+
+int32_t pages_for(const PlannerState & state, int32_t n) {
+    return (n + state.page_size - 1) / state.page_size;
+}
+
+struct Case {
+    PlannerConfig config;
+    PlannerState state;
+};
+
+PlannerConfig random_config(Random & random) {
+    PlannerConfig config;
+    config.policy = static_cast<Policy>(random.below(3));
+    config.chunk_size = 1 + random.below(random.one_in(2) ? 20 : 600);
+    config.max_batch = 1 + random.below(16);
+    config.headroom_pages = random.below(3);
+    config.max_overtakes = random.below(4);
+    config.max_stall_steps = random.below(4);
+    config.head_start_ms = random.below(3) * 10.0;
+    return config;
+}
+
+RequestView random_request(Random & random, const PlannerState & state, bool may_run) {
+    RequestView request;
+    request.arrival_ms = random.below(50);
+    request.priority = random.below(4) - 1;
+    request.cancelled = random.one_in(12);
+    if (random.one_in(6)) {
+        request.deadline_ms = random.below(200);
+    }
+    request.n_known = 1 + random.below(random.one_in(3) ? 1000 : 60);
+    request.n_overtaken = random.below(5);
+    request.phase = may_run ? static_cast<Phase>(random.below(3)) : Phase::waiting;
+    if (request.phase == Phase::decode) {
+        request.n_known++;
+        request.n_placed = request.n_known - 1;
+    } else if (request.phase == Phase::prefill && !random.one_in(3)) {
+        request.n_placed = random.below(request.n_known);
+    }
+    if (request.n_placed == 0 && random.one_in(2)) {
+        const int32_t n_pages = random.below((request.n_known - 1) / state.page_size + 1);
+        request.n_cached = n_pages * state.page_size;
+        request.n_idle_pages = random.below(n_pages + 1);
+    }
+    request.copies_page = request.n_placed % state.page_size != 0 && random.one_in(6);
+    const int32_t n_pages = pages_for(state, request.n_placed);
+    request.pages_given_back = random.one_in(3) ? random.below(n_pages + 1) : n_pages;
+    return request;
+}
+
+// Those that do not end, most senior first.
+std::vector<RequestView> remaining(const Case & c, bool waiting) {
+    std::vector<RequestView> found;
+    for (const RequestView & request : c.state.requests) {
+        if (!ends(request, c.state.now_ms) && (request.phase == Phase::waiting) == waiting) {
+            found.push_back(request);
+        }
+    }
+    std::sort(found.begin(), found.end(),
+              [&](const RequestView & a, const RequestView & b) { return more_senior(c.config, a, b); });
+    return found;
+}
+
+int32_t tokens_left(const RequestView & request) {
+    return request.n_known - (request.n_placed == 0 ? request.n_cached : request.n_placed);
+}
+
+// Pages that placing the next n tokens takes. After a preemption nobody may hold the cached ones any more.
+int32_t pages_to_place(const PlannerState & state, const RequestView & request, int32_t n, bool after_preemption) {
+    const int32_t covered = request.n_known - tokens_left(request);
+    int32_t n_pages = pages_for(state, covered + n) - pages_for(state, covered) + request.copies_page;
+    if (request.n_placed == 0) {
+        n_pages += after_preemption ? request.n_cached / state.page_size : request.n_idle_pages;
+    }
+    return n == 0 ? 0 : n_pages;
+}
+
+Case random_case(Random & random) {
+    Case c;
+    c.config = random_config(random);
+    PlannerState & state = c.state;
+    state.page_size = 1 << random.below(6);
+    state.now_ms = 100.0;
+    state.stalled_steps = random.below(5);
+    int32_t n_running = 0;
+    int32_t given_back = 0;
+    for (int32_t n = random.below(40); n > 0; n--) {
+        RequestView request = random_request(random, state, n_running < c.config.max_batch);
+        request.id = 1 + static_cast<RequestId>(state.requests.size());
+        n_running += request.phase != Phase::waiting;
+        given_back += ends(request, state.now_ms) ? 0 : request.pages_given_back;
+        state.requests.push_back(request);
+    }
+    state.available_pages = random.below(random.one_in(3) ? 2000 : 30);
+    // A request that is alone fits. What it has given back itself stays its own.
+    for (const RequestView & request : state.requests) {
+        const int32_t n_pages = pages_to_place(state, request, tokens_left(request), true);
+        const int32_t missing = n_pages + request.pages_given_back - given_back;
+        state.available_pages = std::max(state.available_pages, missing);
+    }
+    return c;
+}
+
+class Checker {
+   public:
+    Checker(const Case & c, const StepPlan & plan)
+        : c_(c), plan_(plan), running_(remaining(c, false)), waiting_(remaining(c, true)) {
+        for (const RequestView & request : c.state.requests) {
+            views_[request.id] = request;
+        }
+        kept_ = running_;
+        kept_.resize(running_.size() - std::min(running_.size(), plan.preempt.size()));
+        pages_ = c.state.available_pages;
+        for (const RequestId id : plan.preempt) {
+            pages_ += views_.at(id).pages_given_back;
+        }
+    }
+
+    void check_all() {
+        check_lists();
+        check_preemption();
+        check_admission();
+        check_decode();
+        check_chunk();
+        check_pages();
+    }
+
+   private:
+    int32_t pages(const RequestView & request, int32_t n) const {
+        return pages_to_place(c_.state, request, n, !plan_.preempt.empty());
+    }
+    int32_t all_pages(const RequestView & request) const { return pages(request, tokens_left(request)); }
+
+    int32_t half() const { return (chunk() + 1) / 2; }
+
+    int32_t chunk() const {
+        if (c_.config.policy == Policy::tpot && !plan_.decode.empty()) {
+            return std::min(c_.config.chunk_size,
+                            std::max(c_.state.page_size, c_.config.chunk_size / c_.config.tpot_divisor));
+        }
+        return c_.config.chunk_size;
+    }
+
+    // Every request that ends is reported; a request has one fate.
+    void check_lists() {
+        std::set<RequestId> seen;
+        const auto once = [&](RequestId id) { CHECK(seen.insert(id).second); };
+        for (const RequestId id : plan_.drop) {
+            once(id);
+            CHECK(views_.at(id).cancelled);
+        }
+        for (const RequestId id : plan_.expire) {
+            once(id);
+            CHECK(!views_.at(id).cancelled && views_.at(id).deadline_ms <= c_.state.now_ms);
+        }
+        CHECK(seen.size() + running_.size() + waiting_.size() == c_.state.requests.size());
+        for (const RequestId id : plan_.preempt) {
+            once(id);
+        }
+        for (const RequestId id : plan_.decode) {
+            once(id);
+            CHECK(views_.at(id).phase == Phase::decode);
+        }
+        std::set<RequestId> admitted(plan_.admit.begin(), plan_.admit.end());
+        for (const PrefillPart & part : plan_.prefill) {
+            once(part.id);
+            const RequestView & request = views_.at(part.id);
+            CHECK(request.phase == Phase::prefill || admitted.count(part.id) == 1);
+            CHECK(part.n_tokens > 0 && part.n_tokens <= tokens_left(request));
+            CHECK(part.reaches_end == (part.n_tokens == tokens_left(request)));
+        }
+        for (const RequestId id : admitted) {
+            CHECK(views_.at(id).phase == Phase::waiting && !ends(views_.at(id), c_.state.now_ms));
+        }
+    }
+
+    // The least senior go, no more of them than needed, and never the most senior.
+    void check_preemption() {
+        CHECK(running_.empty() ? plan_.preempt.empty() : plan_.preempt.size() < running_.size());
+        for (size_t i = 0; i < plan_.preempt.size(); i++) {
+            CHECK(plan_.preempt[i] == running_[running_.size() - 1 - i].id);
+        }
+        CHECK(kept_.size() <= 1 || wanted(kept_, !plan_.preempt.empty()) <= pages_);
+        if (!plan_.preempt.empty()) {
+            std::vector<RequestView> one_more = kept_;
+            one_more.push_back(views_.at(plan_.preempt.back()));
+            CHECK(wanted(one_more, plan_.preempt.size() > 1) > pages_ - one_more.back().pages_given_back);
+            CHECK(plan_.admit.empty());
+        }
+    }
+
+    // Pages for a token of each that decodes and for half a chunk, in order of seniority.
+    int32_t wanted(const std::vector<RequestView> & requests, bool after_preemption) const {
+        int32_t n_pages = 0;
+        int32_t share = (c_.config.chunk_size + 1) / 2;
+        for (const RequestView & request : requests) {
+            const int32_t n = request.phase == Phase::decode ? 1 : std::min(share, tokens_left(request));
+            share -= request.phase == Phase::decode ? 0 : n;
+            n_pages += pages_to_place(c_.state, request, n, after_preemption);
+        }
+        return n_pages;
+    }
+
+    void check_admission() {
+        const size_t max_batch = static_cast<size_t>(c_.config.max_batch);
+        CHECK(kept_.size() + plan_.admit.size() <= max_batch);
+        CHECK(!(running_.empty() && !waiting_.empty()) || !plan_.admit.empty());
+        int32_t unclaimed = pages_;
+        for (const RequestView & request : kept_) {
+            unclaimed -= all_pages(request) + c_.config.headroom_pages;
+        }
+        size_t n_admitted = 0;
+        std::map<RequestId, int32_t> overtaken;
+        for (const RequestId id : plan_.overtaken) {
+            overtaken[id]++;
+        }
+        std::map<RequestId, int32_t> expected;
+        bool stopped = !plan_.preempt.empty();
+        size_t n_seen = 0;
+        for (const RequestView & request : waiting_) {
+            const bool is_admitted = n_admitted < plan_.admit.size() && plan_.admit[n_admitted] == request.id;
+            const int32_t claim = all_pages(request) + c_.config.headroom_pages;
+            const bool fits = claim <= unclaimed || kept_.size() + n_admitted == 0;
+            stopped = stopped || kept_.size() + n_admitted == max_batch || n_seen++ == max_batch;
+            CHECK(is_admitted == (fits && !stopped));
+            if (is_admitted) {
+                n_admitted++;
+                unclaimed -= claim;
+                for (auto & [id, times] : expected) {
+                    times++;
+                    stopped = stopped || views_.at(id).n_overtaken + times >= c_.config.max_overtakes;
+                }
+            } else if (!stopped) {
+                stopped = request.n_overtaken >= c_.config.max_overtakes;
+                expected[request.id] = 0;
+            }
+        }
+        CHECK(n_admitted == plan_.admit.size());
+        for (const auto & [id, times] : expected) {
+            CHECK(overtaken[id] == times);
+            CHECK(times == 0 || views_.at(id).n_overtaken + times <= c_.config.max_overtakes);
+            overtaken.erase(id);
+        }
+        CHECK(overtaken.empty());
+    }
+
+    // All or none, and none only under ttft while prompts get on instead.
+    void check_decode() {
+        std::vector<RequestId> all;
+        for (const RequestView & request : kept_) {
+            if (request.phase == Phase::decode) {
+                all.push_back(request.id);
+            }
+        }
+        if (plan_.stalls_decode) {
+            CHECK(c_.config.policy == Policy::ttft && !all.empty() && plan_.decode.empty());
+            CHECK(c_.state.stalled_steps < c_.config.max_stall_steps && !plan_.prefill.empty());
+        } else {
+            CHECK(plan_.decode == all);
+        }
+        CHECK(running_.empty() && waiting_.empty() ? true : !plan_.decode.empty() || !plan_.prefill.empty());
+    }
+
+    void check_chunk() {
+        std::map<RequestId, int32_t> granted;
+        int32_t sum = 0;
+        for (const PrefillPart & part : plan_.prefill) {
+            granted[part.id] = part.n_tokens;
+            sum += part.n_tokens;
+        }
+        CHECK(sum <= chunk());
+        std::vector<RequestView> prompts;
+        for (const RequestView & request : kept_) {
+            if (request.phase == Phase::prefill) {
+                prompts.push_back(request);
+            }
+        }
+        for (const RequestId id : plan_.admit) {
+            prompts.push_back(views_.at(id));
+        }
+        std::sort(prompts.begin(), prompts.end(),
+                  [&](const RequestView & a, const RequestView & b) { return more_senior(c_.config, a, b); });
+        for (size_t i = 1; i < plan_.prefill.size(); i++) {
+            CHECK(more_senior(c_.config, views_.at(plan_.prefill[i - 1].id), views_.at(plan_.prefill[i].id)));
+        }
+        int32_t all_left = 0;
+        int32_t to_seniors = 0;
+        const RequestView * shortest = nullptr;
+        int32_t need = 0;
+        for (const RequestView & prompt : prompts) {
+            need += all_pages(prompt);
+            all_left += tokens_left(prompt);
+            to_seniors += granted[prompt.id];
+            CHECK(to_seniors >= std::min(half(), all_left));
+            if (shortest == nullptr || tokens_left(prompt) < tokens_left(*shortest)) {
+                shortest = &prompt;
+            }
+        }
+        int32_t decode_pages = 0;
+        for (const RequestView & request : kept_) {
+            decode_pages += request.phase == Phase::decode ? pages(request, 1) : 0;
+        }
+        if (need + decode_pages <= pages_) {
+            CHECK(sum == std::min(chunk(), all_left));
+            CHECK(!shortest || granted[shortest->id] >= std::min(chunk() - half(), tokens_left(*shortest)));
+        }
+    }
+
+    void check_pages() {
+        int32_t n_pages = 0;
+        for (const RequestId id : plan_.decode) {
+            n_pages += pages(views_.at(id), 1);
+        }
+        for (const PrefillPart & part : plan_.prefill) {
+            n_pages += pages(views_.at(part.id), part.n_tokens);
+        }
+        CHECK(n_pages <= pages_);
+    }
+
+    const Case & c_;
+    const StepPlan & plan_;
+    std::map<RequestId, RequestView> views_;
+    std::vector<RequestView> running_;  // that do not end; most senior first
+    std::vector<RequestView> waiting_;
+    std::vector<RequestView> kept_;  // of running_, those not preempted
+    int32_t pages_;                  // available after preemption
+};
+
+void check_order_of_requests_does_not_matter(Case c, const std::string & expected, Random & random) {
+    for (size_t i = c.state.requests.size(); i > 1; i--) {
+        std::swap(c.state.requests[i - 1],
+                  c.state.requests[static_cast<size_t>(random.below(static_cast<int32_t>(i)))]);
+    }
+    CHECK(plan_step(c.config, c.state).to_string() == expected);
+}
+
+}  // namespace
+}  // namespace orin
+
+int main(int argc, char ** argv) {
+    using namespace orin;
+    Random random(1);
+    for (int64_t n = operations(argc, argv, 20000); n > 0; n--) {
+        const Case c = random_case(random);
+        Planner planner(c.config);
+        const StepPlan first = planner.plan(c.state);
+        Checker(c, first).check_all();
+        CHECK(planner.plan(c.state).to_string() == first.to_string());  // buffers of the last plan do not matter
+        check_order_of_requests_does_not_matter(c, first.to_string(), random);
+    }
+}

@@ -1,0 +1,281 @@
+// Whatever runs beside a request, however often it is preempted and whichever steps fail: its text is the one that it
+// would have alone, and nothing is left behind.
+#include <map>
+
+#include "fake_model.h"
+
+namespace orin {
+namespace {
+
+constexpr int32_t end_token = 0;
+
+struct Setup {
+    PlannerConfig planner;
+    PagedKvConfig kv;
+    int32_t n_vocab = 2;
+    bool forks = false;  // others hold sequences, too, so that pages are copied before they are written
+};
+
+Setup random_setup(Random & random) {
+    Setup setup;
+    PlannerConfig & planner = setup.planner;
+    planner.policy = static_cast<Policy>(random.below(3));
+    planner.chunk_size = 1 + random.below(40);
+    planner.max_batch = 1 + random.below(8);
+    planner.headroom_pages = random.below(2);
+    planner.max_overtakes = random.below(4);
+    planner.max_stall_steps = random.below(4);
+    planner.head_start_ms = random.below(20);
+    setup.forks = random.one_in(3);
+    PagedKvConfig & kv = setup.kv;
+    kv.page_size = 1 << random.below(5);
+    kv.max_tokens = 40 + random.below(100);
+    kv.max_sequences = planner.max_batch + 2;
+    kv.window = random.one_in(3) ? 1 + random.below(60) : 0;
+    kv.prefix_cache = !random.one_in(4);
+    kv.hash_bits = random.one_in(3) ? 2 : 64;
+    // Room for about one to three requests, unless pages may not become scarce: a fork gives none back.
+    const int32_t n_requests = setup.forks ? kv.max_sequences + 1 : 1 + random.below(3);
+    kv.n_pages = 2 + n_requests * (kv.pages_for(kv.max_tokens) + 1);
+    setup.n_vocab = 2 + random.below(random.one_in(2) ? 20 : 500);
+    return setup;
+}
+
+class Run {
+   public:
+    Run(const Setup & setup, Random & random)
+        : setup_(setup),
+          random_(random),
+          scheduler_(setup.planner, setup.kv),
+          model_(setup.kv.n_pages, setup.kv.page_size, setup.kv.window, setup.n_vocab) {
+        for (std::vector<int32_t> & prefix : prefixes_) {
+            prefix = random_tokens(random_.below(setup.kv.max_tokens - 1));
+        }
+    }
+
+    // Returns the number of steps.
+    int64_t run(int64_t n_steps) {
+        int64_t done = 0;
+        for (; done < n_steps; done++) {
+            while (scheduler_.n_requests() < 3 || random_.one_in(6)) {
+                submit();
+            }
+            if (random_.one_in(20)) {
+                cancel();
+            }
+            if (setup_.forks && random_.one_in(8)) {
+                fork_or_close();
+            }
+            step(random_.one_in(12));
+            check_counters();
+        }
+        close_fork();
+        return done + drain();
+    }
+
+   private:
+    struct Expectation {
+        std::vector<int32_t> tokens;  // prompt and generated so far
+        int32_t n_left = 0;
+        double deadline_ms = 0.0;
+        bool cancelled = false;
+    };
+
+    std::vector<int32_t> random_tokens(int32_t n) {
+        std::vector<int32_t> tokens;
+        for (int32_t i = 0; i < n; i++) {
+            tokens.push_back(random_.below(setup_.n_vocab));
+        }
+        return tokens;
+    }
+
+    void submit() {
+        RequestParams params;
+        params.prompt = prefixes_[size_t(random_.below(3))];
+        params.prompt.resize(size_t(random_.below(static_cast<int32_t>(params.prompt.size()) + 1)));
+        const int32_t room = setup_.kv.max_tokens - static_cast<int32_t>(params.prompt.size()) - 2;
+        for (const int32_t token : random_tokens(1 + random_.below(std::max(1, room)))) {
+            params.prompt.push_back(token);
+        }
+        params.max_tokens = 1 + random_.below(setup_.kv.max_tokens - static_cast<int32_t>(params.prompt.size()));
+        params.priority = random_.below(3);
+        if (random_.one_in(10)) {
+            params.deadline_ms = now_ms_ + random_.below(60);
+        }
+        const RequestId id = scheduler_.submit(params, now_ms_);
+        expected_[id] = {params.prompt, params.max_tokens, params.deadline_ms, false};
+    }
+
+    void cancel() {
+        const auto chosen = std::next(expected_.begin(), random_.below(static_cast<int32_t>(expected_.size())));
+        CHECK(scheduler_.cancel(chosen->first));
+        chosen->second.cancelled = true;
+    }
+
+    void step(bool fails) {
+        now_ms_ += 1.0;
+        const StepBatch & batch = scheduler_.plan(now_ms_);
+        const StepPlan & plan = scheduler_.last_plan();
+        for (const RequestId id : plan.drop) {
+            CHECK(expected_.at(id).cancelled);
+            expected_.erase(id);
+        }
+        for (const RequestId id : plan.expire) {
+            CHECK(expected_.at(id).deadline_ms <= now_ms_);
+            expected_.erase(id);
+        }
+        if (batch.rows.empty()) {
+            CHECK(expected_.empty());
+            return;
+        }
+        check_batch(batch);
+        if (fails) {
+            model_.compute(without_some_copies(batch), size_t(random_.below(static_cast<int32_t>(batch.rows.size()))));
+            scheduler_.fail_step();
+            return;
+        }
+        model_.compute(batch, batch.rows.size());
+        n_rows_ += static_cast<int64_t>(batch.rows.size());
+        finish(batch);
+    }
+
+    void check_batch(const StepBatch & batch) {
+        const size_t n_decode = static_cast<size_t>(batch.n_decode_rows);
+        CHECK(batch.rows.size() - n_decode <= static_cast<size_t>(setup_.planner.chunk_size));
+        CHECK(n_decode <= static_cast<size_t>(setup_.planner.max_batch));
+        size_t n_wanted = 0;
+        for (size_t i = 0; i < batch.rows.size(); i++) {
+            const BatchRow & row = batch.rows[i];
+            CHECK(row.cell == scheduler_.kv().cell(row.sequence, row.position));
+            CHECK(i >= n_decode || row.wants_logits);
+            if (row.wants_logits) {
+                CHECK(n_wanted < batch.outputs.size() && batch.outputs[n_wanted].row == static_cast<int32_t>(i));
+                n_wanted++;
+            }
+        }
+        CHECK(n_wanted == batch.outputs.size());
+    }
+
+    // A step can fail before its copies are made.
+    StepBatch without_some_copies(const StepBatch & batch) {
+        StepBatch partial = batch;
+        partial.copies.resize(size_t(random_.below(static_cast<int32_t>(batch.copies.size()) + 1)));
+        return partial;
+    }
+
+    void finish(const StepBatch & batch) {
+        std::vector<Sampled> sampled;
+        std::vector<RequestId> ended;
+        for (const BatchOutput & output : batch.outputs) {
+            Expectation & request = expected_.at(output.request);
+            const BatchRow & row = batch.rows[size_t(output.row)];
+            const int32_t token = model_.sample(scheduler_.kv(), row);
+            CHECK(row.position == static_cast<int32_t>(request.tokens.size()) - 1);
+            CHECK(row.token == request.tokens.back());
+            CHECK(token == model_.next(request.tokens));
+            CHECK(scheduler_.tokens(output.request) == request.tokens);
+            request.tokens.push_back(token);
+            request.n_left--;
+            sampled.push_back({token, token == end_token});
+            if (token == end_token || request.n_left == 0) {
+                ended.push_back(output.request);
+            }
+        }
+        CHECK(scheduler_.finish_step(sampled) == ended);
+        for (const RequestId id : ended) {
+            expected_.erase(id);
+        }
+    }
+
+    void check_counters() {
+        const SchedulerCounters & n = scheduler_.counters();
+        CHECK(scheduler_.n_requests() == expected_.size());
+        CHECK(n.submitted == n.finished + n.cancelled + n.expired + static_cast<int64_t>(expected_.size()));
+        CHECK(n.tokens_prefilled + n.tokens_recomputed + n.tokens_decoded == n_rows_);
+        CHECK(n.prefix_tokens_reused == scheduler_.kv().counters().prefix_hits);
+        CHECK(n.tokens_recomputed == 0 || n.preempted + n.failed_steps > 0);
+        CHECK(n.admitted <= n.submitted + n.preempted);
+        if (random_.one_in(8)) {
+            scheduler_.kv().check();
+        }
+    }
+
+    // Another holder of a sequence's pages; what it holds must not change.
+    void fork_or_close() {
+        if (fork_ >= 0) {
+            close_fork();
+            return;
+        }
+        PagedKv & kv = scheduler_.kv();
+        for (SequenceId sequence = 0; sequence < setup_.kv.max_sequences; sequence++) {
+            try {
+                fork_ = kv.fork(sequence);
+            } catch (const std::out_of_range &) {
+                continue;  // not open
+            }
+            fork_first_ = std::max(0, kv.n_tokens(fork_) - std::max(1, setup_.kv.window) + 1);
+            fork_first_ = setup_.kv.window == 0 ? 0 : fork_first_;
+            for (int32_t i = fork_first_; i < kv.n_tokens(fork_); i++) {
+                fork_tokens_.push_back(model_.token_at(kv, fork_, i));
+            }
+            return;
+        }
+    }
+
+    void close_fork() {
+        if (fork_ < 0) {
+            return;
+        }
+        PagedKv & kv = scheduler_.kv();
+        for (size_t i = 0; i < fork_tokens_.size(); i++) {
+            CHECK(model_.token_at(kv, fork_, fork_first_ + static_cast<int32_t>(i)) == fork_tokens_[i]);
+        }
+        kv.close(fork_);
+        fork_ = -1;
+        fork_tokens_.clear();
+    }
+
+    // Without new requests all end: in no more steps than one after the other would take.
+    int64_t drain() {
+        const int32_t tpot_chunk = std::max(1, setup_.planner.chunk_size / setup_.planner.tpot_divisor);
+        int64_t bound = 1;
+        for (const auto & [id, request] : expected_) {
+            const int64_t n = static_cast<int64_t>(request.tokens.size()) + request.n_left;
+            bound += 1 + 2 * n / tpot_chunk + request.n_left * int64_t(setup_.planner.max_stall_steps + 1);
+        }
+        int64_t steps = 0;
+        for (; scheduler_.n_requests() > 0; steps++) {
+            CHECK(steps < bound);
+            step(false);
+        }
+        check_counters();
+        const PageCounters pages = scheduler_.kv().counters();
+        CHECK(pages.used == 0 && pages.cached + pages.free == setup_.kv.n_pages - 1);
+        scheduler_.kv().check();
+        return steps;
+    }
+
+    const Setup setup_;
+    Random & random_;
+    Scheduler scheduler_;
+    FakeModel model_;
+    std::vector<int32_t> prefixes_[3];
+    std::map<RequestId, Expectation> expected_;
+    double now_ms_ = 0.0;
+    int64_t n_rows_ = 0;
+    SequenceId fork_ = -1;
+    int32_t fork_first_ = 0;
+    std::vector<int32_t> fork_tokens_;
+};
+
+}  // namespace
+}  // namespace orin
+
+int main(int argc, char ** argv) {
+    using namespace orin;
+    Random random(2);
+    const int64_t n_steps = operations(argc, argv, 20000);
+    for (int64_t done = 0; done < n_steps;) {
+        done += Run(random_setup(random), random).run(200);
+    }
+}
