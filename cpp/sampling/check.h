@@ -1,0 +1,31 @@
+// What may come in, and the errors.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+#include "params.h"
+
+namespace orin::sampling {
+
+constexpr float max_penalty = 100.0f;
+
+// What stands for a token where none can be drawn.
+enum Failure : int32_t {
+    bad_logits = -1,    // a logit is NaN or +inf
+    nothing_left = -2,  // every token has the logit -inf: bias and mask leave none
+};
+
+class SamplingError : public std::runtime_error {
+   public:
+    using std::runtime_error::runtime_error;
+};
+
+// Throws std::invalid_argument where a parameter is outside its limits, a token outside the vocabulary, or the
+// vocabulary larger than max_vocab. Does not look at the logits.
+void check(const Row & row, int32_t max_vocab);
+
+// Throws SamplingError with what was found in the row.
+[[noreturn]] void throw_failure(Failure failure, const Row & row);
+
+}  // namespace orin::sampling
