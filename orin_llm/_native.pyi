@@ -37,6 +37,8 @@ class Model:
     def detokenize(self, tokens: list[int], *, special: bool) -> bytes: ...
 
 class SamplingParams:
+    """What one row of logits is sampled with: see cpp/sampling/params.h."""
+
     def __init__(
         self,
         *,
@@ -47,13 +49,51 @@ class SamplingParams:
         repeat_penalty: float,
         frequency_penalty: float,
         presence_penalty: float,
-        penalty_window: int,
+        order: str,  # orin or llama
         seed: int,
-        logit_bias: list[tuple[int, float]],
     ) -> None: ...
 
+class SamplingRow:
+    """One row of logits, with what changes them. Keeps its arrays; they are not copied."""
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        logits: npt.NDArray[np.float32],  # [n_vocab]
+        *,
+        recent: npt.NDArray[np.int32] | list[int] = ...,
+        bias: list[tuple[int, float]] = ...,
+        mask: npt.NDArray[np.uint32] | None = ...,  # [(n_vocab + 31) // 32], bit set: allowed
+    ) -> None: ...
+
+class SamplingWorkspace:
+    """Samples rows of at most n_vocab logits by the rule of docs/sampling.md, one at a time.
+
+    Raises UsageError for a row that cannot be, OrinError where no token can be drawn.
+    """
+
+    def __init__(self, n_vocab: int) -> None: ...
+    def sample(self, row: SamplingRow, *, position: int = ..., choice: int = ...) -> int: ...
+    def candidates(
+        self, row: SamplingRow
+    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
+        """The tokens that can be drawn, in ascending order, and their weights."""
+
+    def top_logprobs(
+        self, logits: npt.NDArray[np.float32], *, n: int, chosen: int
+    ) -> list[tuple[int, float]]:
+        """The n likeliest tokens with their log-probabilities, then the chosen one."""
+
 class Sampler:
-    def __init__(self, params: SamplingParams, n_vocab: int) -> None: ...
+    """What one answer is drawn with, and the recent tokens that its penalties look at."""
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        *,
+        penalty_window: int,
+        logit_bias: list[tuple[int, float]],
+    ) -> None: ...
     def see(self, token: int) -> None: ...
 
 class Session:
@@ -172,3 +212,65 @@ class PagedKv:
     def set_budget(self, n_pages: int) -> bool: ...
     def counters(self) -> dict[str, float]: ...  # of PageCounters, and hit_rate, fragmentation
     def check(self) -> None: ...
+
+class StepBatch:
+    """The rows of a step, valid until the next plan: see cpp/scheduler/step_batch.h."""
+
+    @property
+    def rows(self) -> npt.NDArray[np.void]: ...  # token, sequence, position, cell, wants_logits
+    @property
+    def n_decode_rows(self) -> int: ...
+    @property
+    def outputs(self) -> list[tuple[int, int]]: ...  # row, request
+    @property
+    def copies(self) -> list[tuple[int, int, int]]: ...  # from page, to page, tokens
+
+class Scheduler:
+    """Requests over a page pool: see cpp/scheduler/scheduler.h and planner.h.
+
+    A step is plan(), the computation, then finish_step() or fail_step(). Raises ValueError for a
+    bad argument, RuntimeError for a call out of turn.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_pages: int,  # the scratch page included
+        page_size: int = ...,
+        max_tokens: int,
+        window: int = ...,
+        prefix_cache: bool = ...,
+        policy: str = ...,  # balanced, ttft or tpot
+        chunk_size: int = ...,
+        max_batch: int = ...,
+        headroom_pages: int = ...,
+        max_overtakes: int = ...,
+        max_stall_steps: int = ...,
+        tpot_divisor: int = ...,
+        head_start_ms: float = ...,
+    ) -> None: ...
+    def submit(
+        self,
+        prompt: list[int],
+        *,
+        max_tokens: int,
+        now_ms: float,
+        priority: int = ...,
+        deadline_ms: float | None = ...,
+    ) -> int:
+        """Returns the request's number. Raises PromptTooLong for one that can never fit."""
+
+    def cancel(self, request: int) -> bool: ...
+    def plan(self, now_ms: float) -> StepBatch: ...
+    def last_plan(self) -> dict[str, Any]: ...  # the fields of StepPlan
+    def describe_plan(self) -> str: ...
+    def finish_step(self, sampled: list[tuple[int, bool]]) -> list[int]:
+        """Takes a token for each output, and whether the request ends. Returns those that ended."""
+
+    def fail_step(self) -> None: ...
+    def tokens(self, request: int) -> list[int]: ...
+    @property
+    def n_requests(self) -> int: ...
+    def counters(self) -> dict[str, int]: ...
+    @property
+    def kv(self) -> PagedKv: ...

@@ -8,6 +8,8 @@ namespace py = pybind11;
 void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
 void bind_pages(py::module_ & m);
+void bind_sampling(py::module_ & m);
+void bind_scheduler(py::module_ & m);
 void bind_testing(py::module_ & m);
 
 PYBIND11_MODULE(_native, m) {
@@ -16,8 +18,10 @@ PYBIND11_MODULE(_native, m) {
         "build_info", [] { return py::module_::import("json").attr("loads")(orin::build_info_json); },
         "What was built, from what and why, as a dict.");
     bind_gguf(m);
+    bind_sampling(m);
     bind_engine(m);
     bind_pages(m);
+    bind_scheduler(m);
     py::module_ testing = m.def_submodule("testing", "Parts on their own, for tests.");
     bind_testing(testing);
 }

@@ -1,4 +1,4 @@
-// A plan as one readable line.
+// Plans and their parts as text.
 #include "planner.h"
 
 namespace orin {
@@ -17,6 +17,18 @@ void add_ids(std::string & text, const char * name, const std::vector<RequestId>
 }
 
 }  // namespace
+
+const char * to_string(Policy policy) {
+    switch (policy) {
+        case Policy::balanced:
+            return "balanced";
+        case Policy::ttft:
+            return "ttft";
+        case Policy::tpot:
+            return "tpot";
+    }
+    return "";
+}
 
 void StepPlan::clear() {
     for (std::vector<RequestId> * ids : {&drop, &expire, &preempt, &admit, &overtaken, &decode}) {

@@ -21,6 +21,8 @@ enum class Policy {
     tpot,      // decode first: few prompt tokens a step while anything decodes
 };
 
+const char * to_string(Policy policy);
+
 struct PlannerConfig {
     Policy policy = Policy::balanced;
     int32_t chunk_size = 512;       // prompt tokens a step, at most
