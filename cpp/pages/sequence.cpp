@@ -57,7 +57,6 @@ std::optional<PageCopy> Sequence::make_last_page_writable() {
 PageCopy Sequence::copy_last_page() {
     const PageCopy copy = {block_table_.back(), pool_->take(), n_tokens_ % page_size()};
     std::copy_n(pool_->index().tokens(copy.from), copy.n_tokens, pool_->index().tokens(copy.to));
-    pool_->set_fill(copy.to, copy.n_tokens);
     pool_->release(copy.from);
     block_table_.back() = copy.to;
     copied_block_ = n_blocks() - 1;

@@ -8,7 +8,7 @@
 
 int main(int argc, char ** argv) {
     using namespace orin;
-    const int64_t n_operations = operations(argc, argv, 60000);
+    const int64_t n_operations = operations(argc, argv, 200000);
     constexpr int64_t per_pool = 1000;
     Random random(20240607);
     int64_t n_pools = 0;

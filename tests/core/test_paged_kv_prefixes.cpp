@@ -167,6 +167,17 @@ void a_truncated_page_that_another_adopted_is_copied() {
     kv.check();
 }
 
+void nothing_is_indexed_below_a_page_that_is_gone() {
+    PagedKvConfig config = pages(8);
+    config.window = 1;
+    PagedKv kv(config);
+    const SequenceId id = open_with(kv, tokens(4));
+    CHECK(kv.counters().cached == 1 && kv.set_budget(0) && kv.counters().evictions == 1 && kv.set_budget(8));
+    grow(kv, id, tokens(4));
+    CHECK(kv.counters().cached == 0 && kv.counters().free == 8);
+    kv.check();
+}
+
 void pages_below_an_overwritten_one_are_lost_but_counted_and_evicted() {
     PagedKv kv(pages(4));
     const SequenceId id = open_with(kv, tokens(12));
@@ -206,6 +217,7 @@ int main() {
     idle_pages_make_room_and_used_ones_do_not();
     a_full_page_that_is_truncated_stays_findable_until_it_is_written();
     a_truncated_page_that_another_adopted_is_copied();
+    nothing_is_indexed_below_a_page_that_is_gone();
     pages_below_an_overwritten_one_are_lost_but_counted_and_evicted();
     without_a_prefix_cache_nothing_is_kept_found_or_counted();
 }
