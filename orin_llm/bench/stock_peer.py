@@ -70,7 +70,7 @@ class Peer:
         margins: list[float] = []
         for _ in range(n):
             logits = self._logits()
-            token = int(logits.argmax())
+            token = int(np.argmax(logits))
             second, first = np.partition(logits, -2)[-2:]
             ids.append(token)
             margins.append(float(first - second))
