@@ -156,6 +156,8 @@ class GgufHeader:
     @property
     def metadata(self) -> dict[str, Any]: ...  # int, float, bool, str or a list of one of them
     @property
+    def value_types(self) -> dict[str, int]: ...  # the format's numbers; of a list its items'
+    @property
     def tensors(self) -> list[TensorInfo]: ...
 
 def check_gguf(path: str | bytes | os.PathLike[str]) -> GgufHeader:

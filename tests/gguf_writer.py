@@ -118,7 +118,7 @@ class _Writer:
         self.out += struct.pack(layout, value)
 
     def text(self, value: str | bytes) -> None:
-        raw = value.encode() if isinstance(value, str) else value
+        raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
         self.pack("<Q", len(raw))
         self.out += raw
 

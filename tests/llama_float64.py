@@ -9,14 +9,14 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from orin_llm.models.gguf_io import read_metadata
+from orin_llm._native import check_gguf
 
 Array = NDArray[np.float64]
 
 
 def logits(path: Path, texts: Sequence[Sequence[int]]) -> Array:
     """Logits at every position of every text, one text after the other: [n_positions, n_vocab]."""
-    metadata = {key: value.value for key, value in read_metadata(path).items()}
+    metadata = check_gguf(path).metadata
     tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
     n_head = metadata["llama.attention.head_count"]
     n_head_kv = metadata["llama.attention.head_count_kv"]

@@ -25,6 +25,7 @@ from gguf_bytes import (
 )
 from gguf_cases import SMALL, refused
 from gguf_strategies import ARCHITECTURES
+from gguf_writer import VALUE_TYPES
 
 from orin_llm._native import check_gguf
 
@@ -81,10 +82,13 @@ def test_metadata_of_every_type_survives(tmp_path: Path) -> None:
     }
     metadata = {**entries, "tokenizer.ggml.padding_token_id": u32(10**6)}
     image = tiny_llama(metadata=metadata, **SMALL)
-    found = check_gguf(write(tmp_path / "m.gguf", image.data)).metadata
+    header = check_gguf(write(tmp_path / "m.gguf", image.data))
+    found, types = header.metadata, header.value_types
     for name, typed in entries.items():
         assert found[name] == typed.value
         assert type(found[name]) is type(typed.value)
+        assert types[name] == VALUE_TYPES[typed.kind][0]
+    assert list(types) == list(found)
     assert list(found)[:2] == ["general.architecture", "general.name"]
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from orin_llm._native import GgufHeader, check_gguf
 from orin_llm.engine import Engine, EngineConfig
-from orin_llm.models.gguf_io import read_metadata
+from orin_llm.models.gguf_io import metadata_of
 from orin_llm.models.widen import scaled_norm, widen
 
 GOLDEN = json.loads(
@@ -61,11 +61,11 @@ def test_every_row_divides_by_256_and_every_type_is_kept(smollm2: Path, wide: Pa
 
 
 def test_only_the_widths_epsilon_and_name_change_in_the_metadata(smollm2: Path, wide: Path) -> None:
-    before, after = read_metadata(smollm2), read_metadata(wide)
+    before, after = metadata_of(check_gguf(smollm2)), metadata_of(check_gguf(wide))
     assert list(before) == list(after)
     changed = {key: value.value for key, value in after.items() if value != before[key]}
     assert changed == {
-        "general.name": b"Smollm2 135M 8k Lc100K Mix1 Ep2 (zero-padded, 768 wide)",
+        "general.name": "Smollm2 135M 8k Lc100K Mix1 Ep2 (zero-padded, 768 wide)",
         "llama.embedding_length": 768,
         "llama.attention.head_count": 12,
         "llama.attention.head_count_kv": 4,
@@ -240,11 +240,12 @@ def test_metadata_of_every_type_is_copied_as_it_is(tmp_path: Path) -> None:
         "x.f32s": gguf_bytes.array("f32", [1 / 3, float("-inf")]),
         "x.bools": gguf_bytes.array("bool", [True, False]),
         "x.latin_1": gguf_bytes.string(b"caf\xe9"),
+        "x.latin_1.caf\udce9": gguf_bytes.u32(1),
         "x.strings": gguf_bytes.array("string", [b"\xff", "", "\N{SNOWMAN}"]),
     }
     source.write_bytes(gguf_bytes.tiny_llama_bytes(metadata=extra))
     widen(source, out)
-    before, after = read_metadata(source), read_metadata(out)
+    before, after = metadata_of(check_gguf(source)), metadata_of(check_gguf(out))
     assert {key: after[key] for key in extra} == {key: before[key] for key in extra}
-    assert after["x.latin_1"].value == b"caf\xe9"
+    assert after["x.latin_1"].value == "caf\udce9"
     assert after["x.i64"].value == 2**63 - 1

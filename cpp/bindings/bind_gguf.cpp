@@ -65,6 +65,14 @@ class GgufHeader {
         return metadata_;
     }
 
+    py::dict value_types() const {
+        py::dict types;
+        for (const Entry & entry : header_.metadata) {
+            types[to_str(entry.key)] = static_cast<uint32_t>(entry.value.type());
+        }
+        return types;
+    }
+
     const py::list & tensors() {
         if (!tensors_) {
             tensors_ = py::list();
@@ -128,6 +136,7 @@ void bind_gguf(py::module_ & m) {
         .def_property_readonly("file_bytes", [](const GgufHeader & h) { return h.header().file_bytes; })
         .def_property_readonly("n_parts", [](const GgufHeader & h) { return h.header().n_parts; })
         .def_property_readonly("metadata", &GgufHeader::metadata)
+        .def_property_readonly("value_types", &GgufHeader::value_types)
         .def_property_readonly("tensors", &GgufHeader::tensors);
 
     m.def("check_gguf", &check_gguf, py::arg("path"));

@@ -34,10 +34,16 @@ class Tensor(Protocol):
 
 
 class Header(Protocol):
-    """What is in a GGUF file before the data: metadata by key, and the tensor table."""
+    """What is in a GGUF file before the data: metadata by key, and the tensor table.
+
+    Attributes:
+        value_types: the format's number of each metadata value's type; of a list, its items'.
+    """
 
     @property
     def metadata(self) -> Mapping[str, Any]: ...
+    @property
+    def value_types(self) -> Mapping[str, int]: ...
     @property
     def tensors(self) -> Sequence[Tensor]: ...
 

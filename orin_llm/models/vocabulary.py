@@ -7,7 +7,8 @@ from typing import cast
 from gguf import GGUFValueType as ValueType
 from gguf import TokenType
 
-from orin_llm.models.gguf_io import Metadata, Value, read_metadata
+from orin_llm.gguf.header import read_header
+from orin_llm.models.gguf_io import Metadata, Value, metadata_of
 from orin_llm.models.reporter import Reporter
 from orin_llm.upstream import vocab_file
 
@@ -30,7 +31,8 @@ def llama_vocabulary(reporter: Reporter | None = None) -> Metadata:
     Raises:
         UpstreamError: the sources cannot be had.
     """
-    return read_metadata(vocab_file("llama-bpe", report=(reporter or Reporter()).message))
+    report = (reporter or Reporter()).message
+    return metadata_of(read_header(vocab_file("llama-bpe", report=report)))
 
 
 def tokenizer_metadata(vocabulary: Metadata, n_vocab: int) -> Metadata:
@@ -44,9 +46,9 @@ def tokenizer_metadata(vocabulary: Metadata, n_vocab: int) -> Metadata:
         vocabulary: the metadata of a vocabulary-only file with a byte-level BPE vocabulary.
     """
     keys = {key: value for key, value in vocabulary.items() if key.startswith("tokenizer.")}
-    tokens = cast("list[bytes]", keys["tokenizer.ggml.tokens"].value)
+    tokens = cast("list[str]", keys["tokenizer.ggml.tokens"].value)
     types = cast("list[int]", keys["tokenizer.ggml.token_type"].value)
-    merges = cast("list[bytes]", keys["tokenizer.ggml.merges"].value)
+    merges = cast("list[str]", keys["tokenizer.ggml.merges"].value)
 
     ordinary = [i for i, kind in enumerate(types) if kind == TokenType.NORMAL]
     control = [i for i, kind in enumerate(types) if kind != TokenType.NORMAL]
@@ -57,17 +59,17 @@ def tokenizer_metadata(vocabulary: Metadata, n_vocab: int) -> Metadata:
     texts = {tokens[i] for i in kept}
     kept_merges = [merge for merge in merges if _stays_inside(merge, texts)]
     new_id = {old: new for new, old in enumerate(kept)}
-    eot = new_id[tokens.index(b"<|eot_id|>")]
+    eot = new_id[tokens.index("<|eot_id|>")]
     return keys | {
-        "tokenizer.ggml.tokens": Value.array(ValueType.STRING, [tokens[i] for i in kept]),
-        "tokenizer.ggml.token_type": Value.array(ValueType.INT32, [types[i] for i in kept]),
-        "tokenizer.ggml.merges": Value.array(ValueType.STRING, kept_merges),
+        "tokenizer.ggml.tokens": Value(ValueType.STRING, [tokens[i] for i in kept]),
+        "tokenizer.ggml.token_type": Value(ValueType.INT32, [types[i] for i in kept]),
+        "tokenizer.ggml.merges": Value(ValueType.STRING, kept_merges),
         "tokenizer.ggml.bos_token_id": Value.u32(new_id[keys["tokenizer.ggml.bos_token_id"].value]),
         "tokenizer.ggml.eos_token_id": Value.u32(eot),
         "tokenizer.chat_template": Value.string(CHAT_TEMPLATE),
     }
 
 
-def _stays_inside(merge: bytes, texts: set[bytes]) -> bool:
-    left, right = merge.split(b" ")
+def _stays_inside(merge: str, texts: set[str]) -> bool:
+    left, right = merge.split(" ")
     return left in texts and right in texts and left + right in texts

@@ -38,7 +38,7 @@ from orin_llm.models.gguf_io import (
     Metadata,
     Tensor,
     Value,
-    read_metadata,
+    metadata_of,
     row_bytes,
     write_gguf,
 )
@@ -107,7 +107,7 @@ def widen(
         OrinError: the disk has no room or cannot be written.
     """
     header = read_header(source)
-    metadata = read_metadata(source)
+    metadata = metadata_of(header)
     old, new = _plan(source, metadata)
     metadata |= _new_metadata(metadata, old, new)
     data = np.memmap(source, dtype=np.uint8, mode="r")
@@ -126,7 +126,7 @@ def _plan(source: Path, metadata: Metadata) -> tuple[Widths, Widths]:
             raise refuse(key, f"{key} must be one number, the same in all layers")
         return value
 
-    architecture = metadata["general.architecture"].value.decode(errors="replace")
+    architecture = metadata["general.architecture"].value
     if architecture != "llama":
         raise refuse(
             "general.architecture", f"only the llama architecture is known, this is {architecture}"
@@ -168,7 +168,7 @@ def _new_metadata(metadata: Metadata, old: Widths, new: Widths) -> Metadata:
         heads + "_kv": new.kv // head_dim,
         epsilon: metadata[epsilon].value * old.embd / new.embd,
     }
-    name = metadata.get("general.name", Value.string("model")).value.decode(errors="replace")
+    name = metadata.get("general.name", Value.string("model")).value
     return {
         "general.name": Value.string(f"{name} (zero-padded, {new.embd} wide)"),
         **{
