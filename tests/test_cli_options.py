@@ -30,7 +30,7 @@ def test_flags_reach_the_engine() -> None:
     config = options.config()
     assert (config.n_ctx, config.threads, config.gpu_layers) == (64, 3, 0)
     assert (config.kv_type, config.chunk_size, config.hooks.enabled) == ("q8_0", 32, frozenset())
-    sampling = SamplingOptions(0.1, 2, 0.3, 0.4, 5, 1.6, 0.7, 0.8).params()
+    sampling = SamplingOptions(0.1, 2, 0.3, 0.4, 5, 1.6, 0.7, 0.8, "llama").params()
     assert sampling == SamplingParams(
         temperature=0.1,
         top_k=2,
@@ -40,6 +40,7 @@ def test_flags_reach_the_engine() -> None:
         repeat_penalty=1.6,
         frequency_penalty=0.7,
         presence_penalty=0.8,
+        order="llama",
     )
 
 

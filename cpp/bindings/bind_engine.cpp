@@ -12,6 +12,7 @@
 #include "../engine/sampler.h"
 #include "../engine/session.h"
 #include "convert.h"
+#include "convert_sampling.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -117,15 +118,11 @@ void bind_engine(py::module_ & m) {
             },
             py::arg("tokens"), py::kw_only(), py::arg("special"));
 
-    py::class_<SamplingParams>(m, "SamplingParams")
-        .def(py::init<float, int32_t, float, float, float, float, float, int32_t, uint32_t,
-                      std::vector<std::pair<int32_t, float>>>(),
-             py::kw_only(), py::arg("temperature"), py::arg("top_k"), py::arg("top_p"), py::arg("min_p"),
-             py::arg("repeat_penalty"), py::arg("frequency_penalty"), py::arg("presence_penalty"),
-             py::arg("penalty_window"), py::arg("seed"), py::arg("logit_bias"));
-
     py::class_<Sampler>(m, "Sampler")
-        .def(py::init<const SamplingParams &, int32_t>(), py::arg("params"), py::arg("n_vocab"))
+        .def(py::init([](const sampling::Params & params, int32_t penalty_window, const TokenValues & logit_bias) {
+                 return std::make_unique<Sampler>(params, penalty_window, to_bias(logit_bias));
+             }),
+             py::arg("params"), py::kw_only(), py::arg("penalty_window"), py::arg("logit_bias"))
         .def("see", &Sampler::see, py::arg("token"));
 
     py::class_<Session>(m, "Session")
@@ -146,13 +143,7 @@ void bind_engine(py::module_ & m) {
              [](const Session & session) { return py::array_t<float>(session.model().n_vocab(), session.logits()); })
         .def(
             "top_logprobs",
-            [](const Session & session, int32_t n, int32_t chosen) {
-                std::vector<std::pair<int32_t, float>> pairs;
-                for (const TokenLogprob & item : top_logprobs(session.logits(), session.model().n_vocab(), n, chosen)) {
-                    pairs.emplace_back(item.token, item.logprob);
-                }
-                return pairs;
-            },
+            [](Session & session, int32_t n, int32_t chosen) { return to_pairs(session.top_logprobs(n, chosen)); },
             py::arg("n"), py::arg("chosen"))
         .def("rope_counters", [](const Session & session) { return to_dict(session.rope_counters()); });
 }

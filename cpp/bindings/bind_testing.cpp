@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "chain_probe.h"
 #include "convert.h"
 #include "custom_op_probe.h"
 #include "rope_probe.h"
@@ -81,6 +82,14 @@ void bind_testing(py::module_ & m) {
                                [](const EngineHooks & hooks) { return to_dict(hooks.rope_counters()); })
         .def_property_readonly("n_rope_tables", &EngineHooks::n_rope_tables)
         .def_property_readonly("rope_table_bytes", &EngineHooks::rope_table_bytes);
+
+    py::class_<ChainProbe>(m, "ChainProbe")
+        .def(py::init<const sampling::Params &, int32_t, int32_t>(), py::arg("params"), py::kw_only(),
+             py::arg("penalty_window"), py::arg("n_vocab"))
+        .def("see", &ChainProbe::see, py::arg("token"))
+        .def(
+            "sample", [](ChainProbe & chain, const Floats & logits) { return chain.sample(logits.data()); },
+            py::arg("logits"));
 
     m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
           py::arg("n_threads") = 1, py::arg("gpu") = false);

@@ -1,52 +1,52 @@
-// Draws a token from logits with llama.cpp's sampler chain: penalties, bias, top-k, top-p, min-p, temperature, draw.
+// What one answer is drawn with: parameters, logit bias, and the recent tokens that the penalties look at.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <utility>
 #include <vector>
 
-#include "llama.h"
+#include "../sampling/sampling.h"
 
 namespace orin {
 
-struct SamplingParams {
-    float temperature = 0.8f;  // 0: greedy
-    int32_t top_k = 40;        // 0: all
-    float top_p = 0.95f;
-    float min_p = 0.05f;
-    float repeat_penalty = 1.0f;
-    float frequency_penalty = 0.0f;
-    float presence_penalty = 0.0f;
-    int32_t penalty_window = 64;  // tokens; 0: none
-    uint32_t seed = 0;
-    std::vector<std::pair<int32_t, float>> logit_bias;
-};
-
 class Sampler {
    public:
-    Sampler(const SamplingParams & params, int32_t n_vocab);
+    // penalty_window: tokens, 0 or more. Refuses nothing: sampling checks parameters and bias.
+    Sampler(const sampling::Params & params, int32_t penalty_window, std::vector<sampling::Bias> bias)
+        : params_(params), bias_(std::move(bias)), window_(static_cast<size_t>(penalty_window)) {
+        recent_.reserve(window_);
+    }
 
-    // Shows a token of the prompt to the penalties.
-    void see(int32_t token);
-    // logits: [n_vocab]. The chosen token is shown to the penalties too.
-    int32_t sample(const float * logits);
+    // Shows a token to the penalties: the prompt's, and what was drawn.
+    void see(int32_t token) {
+        if (recent_.size() < window_) {
+            recent_.push_back(token);
+        } else if (window_ > 0) {
+            recent_[n_seen_ % window_] = token;
+        }
+        ++n_seen_;
+    }
+
+    // The row of the token at `position`. Valid until the next call of see().
+    // logits: [n_vocab]
+    sampling::Row row(const float * logits, int32_t n_vocab, uint64_t position) const {
+        sampling::Row row;
+        row.params = params_;
+        row.logits = logits;
+        row.n_vocab = n_vocab;
+        row.recent = recent_.data();
+        row.n_recent = static_cast<int32_t>(recent_.size());
+        row.bias = bias_.data();
+        row.n_bias = static_cast<int32_t>(bias_.size());
+        row.position = position;
+        return row;
+    }
 
    private:
-    struct Free {
-        void operator()(llama_sampler * sampler) const { llama_sampler_free(sampler); }
-    };
-    std::unique_ptr<llama_sampler, Free> chain_;  // empty: plain greedy
-    std::vector<llama_token_data> candidates_;    // [n_vocab]
-    int32_t n_vocab_;
+    sampling::Params params_;
+    std::vector<sampling::Bias> bias_;
+    size_t window_;
+    size_t n_seen_ = 0;
+    std::vector<int32_t> recent_;  // a ring once it is full: penalties count, order does not matter
 };
-
-struct TokenLogprob {
-    int32_t token;
-    float logprob;  // natural logarithm of the softmax over the whole vocabulary
-};
-
-// The n likeliest tokens, likeliest first, and then `chosen` itself (always last, even when it is among the n).
-std::vector<TokenLogprob> top_logprobs(const float * logits, int32_t n_vocab, int32_t n, int32_t chosen);
 
 }  // namespace orin

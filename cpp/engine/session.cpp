@@ -19,15 +19,6 @@ ggml_type kv_type_from(const std::string & name) {
     throw EngineError("unknown KV type '" + name + "': expected f16, bf16, q8_0 or q4_0");
 }
 
-bool has_no_nan(const float * logits, int32_t n_vocab) {
-    // NaN is the only value that differs from itself.
-    bool ok = true;
-    for (int32_t i = 0; i < n_vocab; ++i) {
-        ok &= logits[i] == logits[i];
-    }
-    return ok;
-}
-
 }  // namespace
 
 Session::Session(std::shared_ptr<Model> model, const SessionParams & params, InterruptCheck interrupted)
@@ -35,7 +26,8 @@ Session::Session(std::shared_ptr<Model> model, const SessionParams & params, Int
       hooks_(params.hooks),
       interrupted_(std::move(interrupted)),
       n_ctx_(params.n_ctx),
-      chunk_size_(std::min(params.chunk_size, n_ctx_)) {
+      chunk_size_(std::min(params.chunk_size, n_ctx_)),
+      workspace_(model_->n_vocab()) {
     if (!model_->is_causal_decoder()) {
         throw LoadError(
             "this model does not write text token by token (it is an encoder, encoder-decoder or diffusion model): "
@@ -121,14 +113,15 @@ const float * Session::logits() const {
     return llama_get_logits_ith(context_.get(), -1);
 }
 
-int32_t Session::sample(Sampler & sampler) const {
-    const float * row = logits();
-    if (!has_no_nan(row, model_->n_vocab())) {
-        throw EngineError(
-            "the model's output is not a number (NaN): the file's weights are damaged or its type is not supported "
-            "here. Verify the model file.");
-    }
-    return sampler.sample(row);
+int32_t Session::sample(Sampler & sampler) {
+    const sampling::Row row = sampler.row(logits(), model_->n_vocab(), tokens_.size());
+    const int32_t token = sampling::sample_row(workspace_, row);
+    sampler.see(token);
+    return token;
+}
+
+std::vector<sampling::TokenLogprob> Session::top_logprobs(int32_t n, int32_t chosen) {
+    return sampling::top_logprobs(workspace_, logits(), model_->n_vocab(), n, chosen);
 }
 
 void Session::compute(const int32_t * tokens, int32_t count, bool want_logits) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../hooks/engine_hooks.h"
+#include "../sampling/logprobs.h"
 #include "llama.h"
 #include "model.h"
 #include "sampler.h"
@@ -44,7 +45,9 @@ class Session {
 
     // The logits after the last token computed: [n_vocab], valid until the next step.
     const float * logits() const;
-    int32_t sample(Sampler & sampler) const;
+    // Draws the token after the last one computed, and shows it to the sampler.
+    int32_t sample(Sampler & sampler);
+    std::vector<sampling::TokenLogprob> top_logprobs(int32_t n, int32_t chosen);
 
     RopeCounters rope_counters() const { return hooks_.rope_counters(); }
     const Model & model() const { return *model_; }
@@ -65,6 +68,7 @@ class Session {
     int32_t chunk_size_;
     std::vector<int32_t> tokens_;
     bool has_logits_ = false;
+    sampling::Workspace workspace_;
     std::unique_ptr<llama_context, Free> context_;  // last: it refers to the members above
 };
 

@@ -12,7 +12,7 @@ namespace {
 
 void require(bool ok, const char * name, double value, const char * expected) {
     if (!ok) {
-        throw std::invalid_argument(std::string(name) + " is " + std::to_string(value) + ": expected " + expected);
+        throw RowError(std::string(name) + " is " + std::to_string(value) + ": expected " + expected);
     }
 }
 
@@ -33,8 +33,8 @@ void check(const Params & params) {
 
 void check_token(int32_t token, int32_t n_vocab, const char * where) {
     if (token < 0 || token >= n_vocab) {
-        throw std::invalid_argument("token " + std::to_string(token) + " of the " + where +
-                                    " is outside the vocabulary of " + std::to_string(n_vocab) + " tokens");
+        throw RowError("token " + std::to_string(token) + " of the " + where + " is outside the vocabulary of " +
+                       std::to_string(n_vocab) + " tokens");
     }
 }
 
@@ -60,9 +60,9 @@ void throw_failure(Failure failure, const Row & row) {
     }
     const float * end = row.logits + row.n_vocab;
     const float * bad = std::find_if(row.logits, end, [](float logit) { return rank_key(logit) >= first_invalid_key; });
-    throw SamplingError("the logit of token " + std::to_string(bad - row.logits) + " is " + std::to_string(*bad) +
-                        ", expected a number or -inf: the model's output is damaged. Verify the model file; if it is "
-                        "whole, its type may not be supported here.");
+    throw SamplingError("the model's output is not a number: the logit of token " + std::to_string(bad - row.logits) +
+                        " is " + std::to_string(*bad) +
+                        ". Its weights are damaged, or their type is not supported here: verify the model file.");
 }
 
 }  // namespace orin::sampling

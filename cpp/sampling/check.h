@@ -21,7 +21,13 @@ class SamplingError : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// Throws std::invalid_argument where a parameter is outside its limits, a token outside the vocabulary, or the
+// A row that cannot be sampled as given.
+class RowError : public std::invalid_argument {
+   public:
+    using std::invalid_argument::invalid_argument;
+};
+
+// Throws RowError where a parameter is outside its limits, a token outside the vocabulary, or the
 // vocabulary larger than max_vocab. Does not look at the logits.
 void check(const Row & row, int32_t max_vocab);
 

@@ -56,4 +56,11 @@ int32_t top_logprobs(Workspace & workspace, const float * logits, int32_t n_voca
     return n + 1;
 }
 
+std::vector<TokenLogprob> top_logprobs(Workspace & workspace, const float * logits, int32_t n_vocab, int32_t n,
+                                       int32_t chosen) {
+    std::vector<TokenLogprob> result(static_cast<size_t>(std::clamp(n, 0, n_vocab)) + 1);
+    top_logprobs(workspace, logits, n_vocab, n, chosen, result.data());
+    return result;
+}
+
 }  // namespace orin::sampling

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "sampling.h"
 
@@ -17,5 +18,7 @@ struct TokenLogprob {
 // result: [n + 1]. Throws as sample_row does.
 int32_t top_logprobs(Workspace & workspace, const float * logits, int32_t n_vocab, int32_t n, int32_t chosen,
                      TokenLogprob * result);
+std::vector<TokenLogprob> top_logprobs(Workspace & workspace, const float * logits, int32_t n_vocab, int32_t n,
+                                       int32_t chosen);
 
 }  // namespace orin::sampling

@@ -26,7 +26,7 @@ struct Workspace {
     Selection selection;
 };
 
-// All throw std::invalid_argument for a row that is not valid (see check.h).
+// All throw RowError for a row that is not valid (see check.h).
 
 // The token drawn. Throws SamplingError where there is none.
 int32_t sample_row(Workspace & workspace, const Row & row);

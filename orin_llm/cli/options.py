@@ -130,6 +130,15 @@ class SamplingOptions:
         float,
         flag("--presence-penalty", panel=SAMPLING, help="Subtracted once if it occurred; 0: off."),
     ] = 0.0
+    sampler_order: Annotated[
+        str,
+        flag(
+            "--sampler-order",
+            panel=SAMPLING,
+            metavar="[orin|llama]",
+            help="orin: temperature before top-k, top-p and min-p; llama: after them.",
+        ),
+    ] = "orin"
 
     def params(self) -> SamplingParams:
         """The sampling parameters; UsageError where a value cannot be."""
@@ -144,6 +153,7 @@ class SamplingOptions:
             repeat_penalty=self.repeat_penalty,
             frequency_penalty=self.frequency_penalty,
             presence_penalty=self.presence_penalty,
+            order=self.sampler_order,
         )
 
 

@@ -199,11 +199,11 @@ def _make_sampler(engine: Engine, params: SamplingParams, prompt: Sequence[int])
             repeat_penalty=params.repeat_penalty,
             frequency_penalty=params.frequency_penalty,
             presence_penalty=params.presence_penalty,
-            penalty_window=window,
+            order=params.order,
             seed=secrets.randbelow(MAX_SEED + 1) if params.seed is None else params.seed,
-            logit_bias=list(params.logit_bias.items()),
         ),
-        engine.n_vocab,
+        penalty_window=window,
+        logit_bias=list(params.logit_bias.items()),
     )
     for token in prompt[len(prompt) - min(window, len(prompt)) :]:
         sampler.see(token)

@@ -11,7 +11,8 @@ from orin_llm.gguf.footprint import KV_TYPES
 
 HOOK_NAMES = ("rope",)
 INT32_MAX = (1 << 31) - 1
-MAX_SEED = (1 << 32) - 2  # llama.cpp takes the next one as "draw a seed"
+MAX_SEED = (1 << 64) - 1
+ORDERS = ("orin", "llama")
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,9 @@ class EngineConfig:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How a token is drawn: penalties, bias, top-k, top-p, min-p, temperature, in that order.
+    """How a token is drawn: penalties, bias, temperature, top-k, top-p, min-p, in that order.
+
+    docs/sampling.md states the rule.
 
     Attributes:
         temperature: 0 takes the likeliest token (greedy).
@@ -105,6 +108,7 @@ class SamplingParams:
         penalty_window: recent tokens that the penalties look at; 0 is none, -1 the whole context.
         seed: of the random draw; None takes a new one each time.
         logit_bias: added to a token's logit, by token id.
+        order: "orin" is the order above; "llama" takes the temperature last, as llama.cpp does.
     """
 
     temperature: float = 0.8
@@ -117,6 +121,7 @@ class SamplingParams:
     penalty_window: int = 64
     seed: int | None = None
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    order: str = "orin"
 
     def __post_init__(self) -> None:
         _require(0 <= self.temperature <= 100, "temperature", self.temperature, "0 … 100")
@@ -137,6 +142,7 @@ class SamplingParams:
         )
         if self.seed is not None:
             _require(0 <= self.seed <= MAX_SEED, "seed", self.seed, f"0 … {MAX_SEED}")
+        _require(self.order in ORDERS, "order", self.order, " or ".join(ORDERS))
         for token, bias in self.logit_bias.items():
             _require(bias < math.inf, f"logit_bias[{token}]", bias, "a number below infinity")
 

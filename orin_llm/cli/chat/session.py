@@ -12,6 +12,7 @@ from orin_llm.cli.progress import load_engine
 from orin_llm.cli.render import AnswerWriter, statistics
 from orin_llm.cli.template import chat_template
 from orin_llm.engine import Completion, Engine, Request, Result, SamplingParams
+from orin_llm.engine.config import MAX_SEED
 from orin_llm.errors import UsageError
 from orin_llm.gguf.header import read_header
 from orin_llm.models.store import resolve
@@ -88,7 +89,8 @@ class Chat:
         self._regenerated += 1
         sampling = self.settings.sampling
         if sampling.seed is not None:
-            sampling = replace(sampling, seed=(sampling.seed + self._regenerated) % (1 << 32))
+            seed = (sampling.seed + self._regenerated) % (MAX_SEED + 1)
+            sampling = replace(sampling, seed=seed)
         self._answer(sampling, restore)
 
     def _answer(self, sampling: SamplingParams, take_back: Callable[[], object]) -> None:
