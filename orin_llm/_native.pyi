@@ -74,9 +74,7 @@ class SamplingWorkspace:
 
     def __init__(self, n_vocab: int) -> None: ...
     def sample(self, row: SamplingRow, *, position: int = ..., choice: int = ...) -> int: ...
-    def candidates(
-        self, row: SamplingRow
-    ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
+    def candidates(self, row: SamplingRow) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
         """The tokens that can be drawn, in ascending order, and their weights."""
 
     def top_logprobs(
