@@ -20,10 +20,6 @@ int32_t n_left(const RequestView & request) {
     return request.n_known - n_covered(request);
 }
 
-int32_t half_of(int32_t chunk) {
-    return (chunk + 1) / 2;
-}
-
 }  // namespace
 
 bool ends(const RequestView & request, double now_ms) {
@@ -138,10 +134,15 @@ int32_t Planner::chunk_size() const {
     return std::min(config_.chunk_size, std::max(state_->page_size, config_.chunk_size / config_.tpot_divisor));
 }
 
-// What a step takes at least: a token of every decoding request, and the senior half of the chunk.
+int32_t Planner::senior_share(int32_t chunk) const {
+    const int32_t divisor = config_.policy == Policy::ttft ? 4 : 2;
+    return (chunk + divisor - 1) / divisor;
+}
+
+// What a step takes at least: a token of every decoding request, and the seniors' share of the chunk.
 int32_t Planner::pages_wanted() const {
     int32_t n_pages = 0;
-    int32_t share = half_of(config_.chunk_size);
+    int32_t share = senior_share(config_.chunk_size);
     for (const RequestView * request : running_) {
         int32_t n_tokens = 1;
         if (request->phase == Phase::prefill) {
@@ -207,19 +208,24 @@ void Planner::admit() {
 void Planner::plan_decode() {
     bool has_prompts = false;
     for (const RequestView * request : running_) {
-        if (request->phase != Phase::decode) {
+        if (request->phase == Phase::decode) {
+            pages_left_ -= pages_to_place(*request, 1);
+            plan_.decode.push_back(request->id);
+        } else {
             has_prompts = true;
-            continue;
         }
-        const int32_t n_pages = pages_to_place(*request, 1);
-        pages_left_ -= n_pages;
-        plan_.decode.push_back(request->id);
     }
-    if (config_.policy == Policy::ttft && has_prompts && !plan_.decode.empty() &&
-        state_->stalled_steps < config_.max_stall_steps) {
+    if (has_prompts && !plan_.decode.empty() && may_stall_decode()) {
         plan_.decode.clear();  // their pages stay reserved
         plan_.stalls_decode = true;
     }
+}
+
+// Not where requests wait for others to end, or soon will: to let those others run is what gets them their first token.
+bool Planner::may_stall_decode() const {
+    const bool none_waits = plan_.preempt.empty() && waiting_.size() == plan_.admit.size();
+    return config_.policy == Policy::ttft && state_->stalled_steps < config_.max_stall_steps && none_waits &&
+           running_.size() * 2 <= static_cast<size_t>(config_.max_batch);
 }
 
 void Planner::split_chunk() {
@@ -235,7 +241,7 @@ void Planner::split_chunk() {
               [this](const Candidate & a, const Candidate & b) { return more_senior(config_, *a.view, *b.view); });
 
     const int32_t chunk = chunk_size();
-    int32_t share = half_of(chunk);
+    int32_t share = senior_share(chunk);
     for (Candidate & prompt : prompts_) {
         const int32_t before = prompt.n_tokens;
         grant(prompt, share);
@@ -247,7 +253,7 @@ void Planner::split_chunk() {
         const int32_t b_tokens = b->n_left + b->n_tokens;
         return a_tokens != b_tokens ? a_tokens < b_tokens : a < b;  // prompts_ is in order of seniority
     });
-    int32_t rest = chunk - half_of(chunk) + share;
+    int32_t rest = chunk - senior_share(chunk) + share;
     for (Candidate * prompt : by_length_) {
         const int32_t before = prompt->n_tokens;
         grant(*prompt, rest);

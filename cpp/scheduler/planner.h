@@ -3,21 +3,24 @@
 // Seniority. The lower arrival_ms - priority * head_start_ms is, the more senior a request; ties go to the lower id. A
 // level of priority is a head start in time, so that no level keeps another waiting for ever.
 //
-// The chunk. ceil(chunk / 2) of the prompt tokens of a step belong to the prompts in prefill in order of seniority; the
-// rest goes to the prompts with the fewest tokens left. Hence two bounds, in steps that carry prompt tokens:
-//   - A prompt that has at most floor(chunk / 2) tokens left, and fewer than any other, is done in the next step.
-//   - A prompt that is not preempted is done within ceil(sum / ceil(chunk / 2)) steps, where sum is what it and all
-//   more
-//     senior prompts in prefill have left, and what those that become more senior bring (admitted with a head start).
-//     For until it is done, every step computes ceil(chunk / 2) of these tokens, or all that are left.
+// The chunk. A share of the prompt tokens of a step belongs to the prompts in prefill in order of seniority: half of
+// them (ttft: a quarter), rounded up. The rest goes to the prompts with the fewest tokens left. Hence, where pages
+// suffice:
+//   - The prompt with the fewest tokens left is done in the next step if these are at most chunk - share.
+//   - A prompt that is not preempted is done within ceil(sum / share) steps, where sum is what it and all more senior
+//     prompts in prefill have left, and what those bring that come to be admitted before it, by their head start. For
+//     until it is done, every step computes `share` of these tokens, or all that are left.
 // `chunk` is chunk_size; under tpot it is max(page_size, chunk_size / tpot_divisor) while anything decodes.
+//
+// Decode. Every decoding request gets its token in every step. Under ttft steps with prompt tokens do without, at most
+// max_stall_steps in a row, while no more than half of max_batch are admitted and none waits.
 //
 // Admission. A waiting request is admitted when the pages that all admitted requests have still to take for their known
 // tokens, its own, and the headroom are available. A smaller one may pass by one that does not fit, but at most
 // max_overtakes times; then it blocks all less senior ones until it fits. It fits at the latest when no request is
 // admitted any more, for a request that is alone is always admitted.
 //
-// Preemption. When the pages do not suffice for the decode tokens and the senior half of the chunk, the least senior
+// Preemption. When the pages do not suffice for the decode tokens and the seniors' share of the chunk, the least senior
 // admitted request gives its pages back and waits again. The most senior one is never preempted: it gets its share in
 // every step and ends, then the next one is the most senior; so every request ends.
 #pragma once
@@ -84,7 +87,9 @@ class Planner {
     void split_chunk();
     void grant(Candidate & prompt, int32_t n_tokens);
 
+    bool may_stall_decode() const;
     int32_t chunk_size() const;
+    int32_t senior_share(int32_t chunk) const;
     int32_t pages_for(int32_t n_tokens) const;
     int32_t pages_to_begin(const RequestView & request) const;
     int32_t pages_to_place(const RequestView & request, int32_t n_tokens) const;

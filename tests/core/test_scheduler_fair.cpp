@@ -59,7 +59,7 @@ class Run {
         bool admitted = false;
         int32_t n_overtaken = 0;    // while waiting
         int64_t tokens_before = 0;  // its own, and those of more senior prompts since it was admitted
-        int64_t credit = 0;         // what the senior halves of the steps since then could have taken
+        int64_t credit = 0;         // what the seniors' shares of the steps since then add up to
         int32_t waits_for_token = 0;
     };
 
@@ -154,13 +154,14 @@ class Run {
         if (setup_.planner.policy == Policy::tpot && !plan.decode.empty()) {
             chunk = std::min(chunk, std::max(setup_.kv.page_size, chunk / setup_.planner.tpot_divisor));
         }
+        const int32_t divisor = setup_.planner.policy == Policy::ttft ? 4 : 2;
         for (const PrefillPart & part : plan.prefill) {
             requests_.at(part.id).n_left -= part.n_tokens;
             CHECK(part.reaches_end == (requests_.at(part.id).n_left == 0));
         }
         for (auto & [id, request] : requests_) {
             if (request.admitted && request.n_left > 0) {
-                request.credit += (chunk + 1) / 2;
+                request.credit += (chunk + divisor - 1) / divisor;
                 CHECK(request.credit < request.tokens_before);
             }
         }

@@ -142,7 +142,11 @@ class Checker {
     }
     int32_t all_pages(const RequestView & request) const { return pages(request, tokens_left(request)); }
 
-    int32_t half() const { return (chunk() + 1) / 2; }
+    int32_t share_of(int32_t chunk) const {
+        const int32_t divisor = c_.config.policy == Policy::ttft ? 4 : 2;
+        return (chunk + divisor - 1) / divisor;
+    }
+    int32_t share() const { return share_of(chunk()); }
 
     int32_t chunk() const {
         if (c_.config.policy == Policy::tpot && !plan_.decode.empty()) {
@@ -200,13 +204,13 @@ class Checker {
         }
     }
 
-    // Pages for a token of each that decodes and for half a chunk, in order of seniority.
+    // Pages for a token of each that decodes and for the seniors' share of the chunk.
     int32_t wanted(const std::vector<RequestView> & requests, bool after_preemption) const {
         int32_t n_pages = 0;
-        int32_t share = (c_.config.chunk_size + 1) / 2;
+        int32_t left_of_share = share_of(c_.config.chunk_size);
         for (const RequestView & request : requests) {
-            const int32_t n = request.phase == Phase::decode ? 1 : std::min(share, tokens_left(request));
-            share -= request.phase == Phase::decode ? 0 : n;
+            const int32_t n = request.phase == Phase::decode ? 1 : std::min(left_of_share, tokens_left(request));
+            left_of_share -= request.phase == Phase::decode ? 0 : n;
             n_pages += pages_to_place(c_.state, request, n, after_preemption);
         }
         return n_pages;
@@ -266,6 +270,8 @@ class Checker {
         if (plan_.stalls_decode) {
             CHECK(c_.config.policy == Policy::ttft && !all.empty() && plan_.decode.empty());
             CHECK(c_.state.stalled_steps < c_.config.max_stall_steps && !plan_.prefill.empty());
+            CHECK(plan_.admit.size() == waiting_.size() && kept_.size() == running_.size());
+            CHECK(2 * (kept_.size() + plan_.admit.size()) <= static_cast<size_t>(c_.config.max_batch));
         } else {
             CHECK(plan_.decode == all);
         }
@@ -302,7 +308,7 @@ class Checker {
             need += all_pages(prompt);
             all_left += tokens_left(prompt);
             to_seniors += granted[prompt.id];
-            CHECK(to_seniors >= std::min(half(), all_left));
+            CHECK(to_seniors >= std::min(share(), all_left));
             if (shortest == nullptr || tokens_left(prompt) < tokens_left(*shortest)) {
                 shortest = &prompt;
             }
@@ -313,7 +319,7 @@ class Checker {
         }
         if (need + decode_pages <= pages_) {
             CHECK(sum == std::min(chunk(), all_left));
-            CHECK(!shortest || granted[shortest->id] >= std::min(chunk() - half(), tokens_left(*shortest)));
+            CHECK(!shortest || granted[shortest->id] >= std::min(chunk() - share(), tokens_left(*shortest)));
         }
     }
 
