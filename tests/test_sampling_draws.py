@@ -95,6 +95,23 @@ def test_the_same_place_draws_the_same_token_on_any_workspace() -> None:
         assert used.sample(mine, position=position, choice=2) == fresh
 
 
+def test_tokens_are_the_same_on_every_machine() -> None:
+    noise = np.arange(1000, dtype=np.uint64) * 2654435761 % 65536
+    logits = (noise / 4096).astype(np.float32)
+    changes = Changes([5, 5, 900, 377])
+    workspace = SamplingWorkspace(1000)
+    for rule, tokens in [
+        (Rule(0.8, 40, 0.95, 0.05), [671, 326, 488, 467, 974, 629, 589, 772]),
+        (
+            Rule(0.8, 0, 0.95, 0.0, 1.1, 0.5, 0.25, "llama"),
+            [690, 305, 488, 450, 955, 631, 551, 772],
+        ),
+        (Rule(2.5), [676, 296, 488, 450, 944, 631, 551, 776]),
+    ]:
+        one = row(logits, rule, changes, seed=2**63 + 12345)
+        assert [workspace.sample(one, position=i, choice=1) for i in range(8)] == tokens
+
+
 @pytest.mark.parametrize(
     "rule",
     [

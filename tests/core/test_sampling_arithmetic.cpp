@@ -64,6 +64,17 @@ void check_exponential_is_monotone_at_joints() {
     }
 }
 
+// Another device or compiler that gives one other weight gives another sum.
+void check_the_bits_of_the_exponential() {
+    uint64_t sum = 0;
+    uint32_t number = 1;
+    for (uint32_t bits = bits_of(-0x1p-26f); bits < bits_of(-22.0f); bits += 997) {
+        sum += uint64_t{sampling::fixed_exp(float_of(bits))} * number;
+        number += 2;
+    }
+    CHECK(sum == 11294121472172617504u);
+}
+
 void check_ends_of_the_exponential() {
     CHECK(sampling::fixed_exp(0.0f) == sampling::full_weight);
     CHECK(sampling::fixed_exp(-0.0f) == sampling::full_weight);
@@ -116,6 +127,7 @@ int main(int argc, char ** argv) {
     const int64_t count = orin::operations(argc, argv, 1'000'000);
     orin::check_exponential(count);
     orin::check_exponential_is_monotone_at_joints();
+    orin::check_the_bits_of_the_exponential();
     orin::check_ends_of_the_exponential();
     orin::check_keys_order_as_floats_do(count);
     orin::check_philox_known_answers();

@@ -57,6 +57,19 @@ void check_random_rows(sampling::Workspace & workspace, int64_t count) {
     }
 }
 
+// Half of the total is half a unit more than the first token's weight.
+void check_top_p_compares_exactly(sampling::Workspace & workspace) {
+    const std::vector<float> logits = {0.0f, 0.0f, -21.0f};
+    sampling::Row row;
+    row.logits = logits.data();
+    row.n_vocab = 3;
+    row.params.temperature = 1.0f;
+    row.params.top_p = 0.5f;
+    row.params.min_p = 0.0f;
+    CHECK(sampling::candidates_of(workspace, row).count == 2);
+    check_row(workspace, row);
+}
+
 std::string error_of(sampling::Workspace & workspace, const sampling::Row & row) {
     try {
         sampling::sample_row(workspace, row);
@@ -193,6 +206,7 @@ int main(int argc, char ** argv) {
     const int64_t count = orin::operations(argc, argv, 20'000);
     orin::sampling::Workspace workspace(orin::max_vocab);
     orin::check_random_rows(workspace, count);
+    orin::check_top_p_compares_exactly(workspace);
     orin::check_bad_logits_are_found_wherever_they_are(workspace);
     orin::check_a_bad_row_leaves_the_others_alone(workspace);
     orin::check_what_cannot_be_is_refused(workspace);
