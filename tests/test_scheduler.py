@@ -75,13 +75,30 @@ def test_a_request_that_can_never_fit_is_refused_with_the_limit_and_both_sizes()
 
 
 def test_with_a_window_a_sequence_longer_than_the_pool_fits():
-    scheduler = make(n_pages=9, window=32)  # the window and a chunk are 5 pages of the 8
-    scheduler.submit([0] * 300, max_tokens=20, now_ms=0.0)
+    prompt = [0] * 300
+    scheduler = make(n_pages=6, window=32)  # the window and a chunk lie in 5 pages at most
+    scheduler.submit(prompt, max_tokens=20, now_ms=0.0)
     steps = 0
     while scheduler.n_requests > 0:
         run_step(scheduler, float(steps))
         steps += 1
     assert steps == 10 + 19
+    with pytest.raises(PromptTooLong, match="5 pages.*is 4 pages"):
+        make(n_pages=5, window=32).submit(prompt, max_tokens=20, now_ms=0.0)
+
+
+def test_no_more_requests_are_preempted_than_pages_are_short():
+    # One page each, and all three need a second one in the fifth step, when one is left.
+    scheduler = make(n_pages=5, page_size=16, chunk_size=16, headroom_pages=0)
+    oldest, middle, youngest = (
+        scheduler.submit([token] * n, max_tokens=30, now_ms=0.0)
+        for token, n in ((1, 13), (2, 14), (3, 15))
+    )
+    for now_ms in range(4):
+        run_step(scheduler, float(now_ms))
+    scheduler.plan(5.0)
+    assert scheduler.last_plan()["preempt"] == [youngest]
+    assert scheduler.last_plan()["decode"] == [oldest, middle]
 
 
 def test_cancelled_and_late_requests_leave_nothing_behind():

@@ -1,6 +1,7 @@
 #include "planner.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 
 namespace orin {
@@ -163,13 +164,14 @@ void Planner::preempt() {
     }
 }
 
-// Pages that placing all known tokens takes; with a window, at most those held at once.
+// Pages that placing all known tokens takes; with a window, what it takes at a time.
 int32_t Planner::pages_to_come(const RequestView & request) const {
     const int32_t n_pages = pages_to_place(request, n_left(request));
     if (state_->window_pages == 0) {
         return n_pages;
     }
-    return std::min(n_pages, std::max(1, state_->window_pages - pages_for(request.n_placed)));
+    const int32_t not_held = std::max(0, state_->window_pages - pages_for(request.n_placed));
+    return std::min(n_pages, not_held + pages_for(config_.chunk_size));
 }
 
 void Planner::admit() {

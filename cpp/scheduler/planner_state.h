@@ -56,7 +56,7 @@ struct PlannerState {
     double now_ms = 0.0;
     int32_t available_pages = 0;  // with those that requests which end give back
     int32_t page_size = 16;
-    int32_t window_pages = 0;   // pages that one sequence holds at most (sliding window); 0: no limit
+    int32_t window_pages = 0;   // pages that attention looks back at, at most (sliding window); 0: all
     int32_t stalled_steps = 0;  // steps in a row, up to now, that left decode tokens out
 };
 

@@ -1,6 +1,7 @@
 #include "scheduler.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 
 namespace orin {
@@ -16,17 +17,12 @@ const PagedKvConfig & checked(const PlannerConfig & config, const PagedKvConfig 
     return kv_config;
 }
 
-// Pages that a sequence with a window holds at most: what attention looks back at, and the chunk being placed.
-int32_t window_pages(const PlannerConfig & config, const PagedKvConfig & kv_config) {
-    return kv_config.window == 0 ? 0 : kv_config.pages_for(kv_config.window + config.chunk_size) + 1;
-}
-
 }  // namespace
 
 Scheduler::Scheduler(const PlannerConfig & config, const PagedKvConfig & kv_config)
     : kv_config_(checked(config, kv_config)), kv_(kv_config), planner_(config) {
     state_.page_size = kv_config.page_size;
-    state_.window_pages = window_pages(config, kv_config);
+    state_.window_pages = kv_config.window == 0 ? 0 : kv_config.pages_for(kv_config.window) + 1;
     batch_.rows.reserve(static_cast<size_t>(config.chunk_size) + static_cast<size_t>(config.max_batch));
     n_holders_.reserve(static_cast<size_t>(kv_config.n_pages));
 }
@@ -66,7 +62,7 @@ void Scheduler::check_fits(const RequestParams & params) const {
     }
     int32_t n_pages = kv_config_.pages_for(static_cast<int32_t>(n_tokens));
     if (state_.window_pages > 0) {
-        n_pages = std::min(n_pages, state_.window_pages);
+        n_pages = std::min(n_pages, state_.window_pages + kv_config_.pages_for(planner_.config().chunk_size));
     }
     const int64_t budget = kv_.counters().used + kv_.available_pages();
     if (n_pages > budget) {

@@ -1,6 +1,7 @@
 // What the scheduler tells the planner about the pool. Look-ups that take long are made only where the plan can need
 // them.
 #include <algorithm>
+#include <cstddef>
 
 #include "scheduler.h"
 

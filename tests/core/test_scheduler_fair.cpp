@@ -207,7 +207,7 @@ class Run {
 int main(int argc, char ** argv) {
     using namespace orin;
     Random random(3);
-    const int64_t n_steps = operations(argc, argv, 20000);
+    const int64_t n_steps = operations(argc, argv, 300000);
     int64_t n_long_done = 0;
     for (int64_t done = 0; done < n_steps; done += 400) {
         n_long_done += Run(random_setup(random), random).run(400);

@@ -37,7 +37,7 @@ RequestView random_request(Random & random, const PlannerState & state, bool may
     request.priority = random.below(4) - 1;
     request.cancelled = random.one_in(12);
     if (random.one_in(6)) {
-        request.deadline_ms = random.below(200);
+        request.deadline_ms = 98 + random.below(5);
     }
     request.n_known = 1 + random.below(random.one_in(3) ? 1000 : 60);
     request.n_overtaken = random.below(5);
@@ -51,7 +51,8 @@ RequestView random_request(Random & random, const PlannerState & state, bool may
     if (request.n_placed == 0 && random.one_in(2)) {
         const int32_t n_pages = random.below((request.n_known - 1) / state.page_size + 1);
         request.n_cached = n_pages * state.page_size;
-        request.n_idle_pages = random.below(n_pages + 1);
+        const int32_t in_window = state.window_pages == 0 ? n_pages : std::min(n_pages, state.window_pages);
+        request.n_idle_pages = random.below(in_window + 1);
     }
     request.copies_page = request.n_placed % state.page_size != 0 && random.one_in(6);
     const int32_t n_pages = pages_for(state, request.n_placed);
@@ -81,7 +82,9 @@ int32_t pages_to_place(const PlannerState & state, const RequestView & request, 
     const int32_t covered = request.n_known - tokens_left(request);
     int32_t n_pages = pages_for(state, covered + n) - pages_for(state, covered) + request.copies_page;
     if (request.n_placed == 0) {
-        n_pages += after_preemption ? request.n_cached / state.page_size : request.n_idle_pages;
+        const int32_t n_cached = request.n_cached / state.page_size;
+        const int32_t in_window = state.window_pages == 0 ? n_cached : std::min(n_cached, state.window_pages);
+        n_pages += after_preemption ? in_window : request.n_idle_pages;
     }
     return n == 0 ? 0 : n_pages;
 }
@@ -93,6 +96,7 @@ Case random_case(Random & random) {
     state.page_size = 1 << random.below(6);
     state.now_ms = 100.0;
     state.stalled_steps = random.below(5);
+    state.window_pages = random.one_in(3) ? 1 + random.below(40) : 0;
     int32_t n_running = 0;
     int32_t given_back = 0;
     for (int32_t n = random.below(40); n > 0; n--) {
@@ -142,6 +146,16 @@ class Checker {
     }
     int32_t all_pages(const RequestView & request) const { return pages(request, tokens_left(request)); }
 
+    // Kept for a request at an admission.
+    int32_t claim(const RequestView & request) const {
+        int32_t n_pages = all_pages(request);
+        if (c_.state.window_pages > 0) {
+            const int32_t not_held = c_.state.window_pages - pages_for(c_.state, request.n_placed);
+            n_pages = std::min(n_pages, std::max(0, not_held) + pages_for(c_.state, c_.config.chunk_size));
+        }
+        return n_pages + c_.config.headroom_pages;
+    }
+
     int32_t share_of(int32_t chunk) const {
         const int32_t divisor = c_.config.policy == Policy::ttft ? 4 : 2;
         return (chunk + divisor - 1) / divisor;
@@ -168,6 +182,11 @@ class Checker {
             once(id);
             CHECK(!views_.at(id).cancelled && views_.at(id).deadline_ms <= c_.state.now_ms);
         }
+        const auto is_over = [&](const RequestView & request) {
+            return request.cancelled || request.deadline_ms <= c_.state.now_ms;
+        };
+        const auto & all = c_.state.requests;
+        CHECK(seen.size() == static_cast<size_t>(std::count_if(all.begin(), all.end(), is_over)));
         CHECK(seen.size() + running_.size() + waiting_.size() == c_.state.requests.size());
         for (const RequestId id : plan_.preempt) {
             once(id);
@@ -222,7 +241,7 @@ class Checker {
         CHECK(!(running_.empty() && !waiting_.empty()) || !plan_.admit.empty());
         int32_t unclaimed = pages_;
         for (const RequestView & request : kept_) {
-            unclaimed -= all_pages(request) + c_.config.headroom_pages;
+            unclaimed -= claim(request);
         }
         size_t n_admitted = 0;
         std::map<RequestId, int32_t> overtaken;
@@ -234,13 +253,12 @@ class Checker {
         size_t n_seen = 0;
         for (const RequestView & request : waiting_) {
             const bool is_admitted = n_admitted < plan_.admit.size() && plan_.admit[n_admitted] == request.id;
-            const int32_t claim = all_pages(request) + c_.config.headroom_pages;
-            const bool fits = claim <= unclaimed || kept_.size() + n_admitted == 0;
+            const bool fits = claim(request) <= unclaimed || kept_.size() + n_admitted == 0;
             stopped = stopped || kept_.size() + n_admitted == max_batch || n_seen++ == max_batch;
             CHECK(is_admitted == (fits && !stopped));
             if (is_admitted) {
                 n_admitted++;
-                unclaimed -= claim;
+                unclaimed -= claim(request);
                 for (auto & [id, times] : expected) {
                     times++;
                     stopped = stopped || views_.at(id).n_overtaken + times >= c_.config.max_overtakes;
@@ -357,12 +375,19 @@ void check_order_of_requests_does_not_matter(Case c, const std::string & expecte
 int main(int argc, char ** argv) {
     using namespace orin;
     Random random(1);
-    for (int64_t n = operations(argc, argv, 20000); n > 0; n--) {
+    int64_t n_preempting = 0;
+    int64_t n_overtaking = 0;
+    int64_t n_stalling = 0;
+    for (int64_t n = operations(argc, argv, 50000); n > 0; n--) {
         const Case c = random_case(random);
         Planner planner(c.config);
         const StepPlan first = planner.plan(c.state);
         Checker(c, first).check_all();
+        n_preempting += !first.preempt.empty();
+        n_overtaking += !first.overtaken.empty();
+        n_stalling += first.stalls_decode;
         CHECK(planner.plan(c.state).to_string() == first.to_string());  // buffers of the last plan do not matter
         check_order_of_requests_does_not_matter(c, first.to_string(), random);
     }
+    CHECK(n_preempting > 0 && n_overtaking > 0 && n_stalling > 0);
 }
