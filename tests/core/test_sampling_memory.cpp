@@ -13,7 +13,10 @@ namespace {
 std::atomic<int64_t> allocations{0};
 }
 
-void * operator new(size_t size) {
+// Not inlined: the compiler would see malloc and free apart, and take them for a mismatch.
+#define NOT_INLINED __attribute__((noinline))
+
+NOT_INLINED void * operator new(size_t size) {
     ++allocations;
     if (void * memory = std::malloc(size)) {
         return memory;
@@ -23,16 +26,16 @@ void * operator new(size_t size) {
 void * operator new[](size_t size) {
     return operator new(size);
 }
-void operator delete(void * memory) noexcept {
+NOT_INLINED void operator delete(void * memory) noexcept {
     std::free(memory);
 }
-void operator delete[](void * memory) noexcept {
+NOT_INLINED void operator delete[](void * memory) noexcept {
     std::free(memory);
 }
-void operator delete(void * memory, size_t) noexcept {
+NOT_INLINED void operator delete(void * memory, size_t) noexcept {
     std::free(memory);
 }
-void operator delete[](void * memory, size_t) noexcept {
+NOT_INLINED void operator delete[](void * memory, size_t) noexcept {
     std::free(memory);
 }
 

@@ -6,6 +6,7 @@
 #include "check.h"
 #include "naive_sampling.h"
 #include "sampling/logprobs.h"
+#include "sampling/philox.h"
 #include "sampling/sampling.h"
 #include "sampling_cases.h"
 
@@ -157,8 +158,10 @@ void check_what_cannot_be_is_refused(sampling::Workspace & workspace) {
 
 void check_the_place_decides_the_draw() {
     CHECK(sampling::random_words(0, 0, 0) == 0xe169c58d6627e8d5u);
-    CHECK(sampling::random_words(0x299f31d0a4093822u, 0x13198a2e, 0x85a308d3243f6a88u) !=
-          sampling::random_words(0x299f31d0a4093822u, 0x13198a2e, 0x85a308d2243f6a88u));
+    const sampling::PhiloxCounter words =
+        sampling::philox4x32_10({0x243f6a88, 0x85a308d3, 0x13198a2e, 0}, {0xa4093822, 0x299f31d0});
+    CHECK(sampling::random_words(0x299f31d0a4093822u, 0x13198a2e, 0x85a308d3243f6a88u) ==
+          (words[0] | uint64_t{words[1]} << 32));
     for (int32_t bit = 0; bit < 64; ++bit) {
         CHECK(sampling::random_words(uint64_t{1} << bit, 0, 0) != sampling::random_words(0, 0, 0));
         CHECK(sampling::random_words(0, 0, uint64_t{1} << bit) != sampling::random_words(0, 0, 0));
