@@ -49,8 +49,9 @@ def test_lines_break_between_words(text: str, rows: list[str]) -> None:
         "    for name in names: print(name)\n",
         "\tif one and two and three:\n",
         "```python\nfor name in names: print(name)\n\nreturn one and two\n```\n",
-        "~~~\n``` is no end of this block of code\n~~~\n",
-        "````\n``` is no end of this block of code\n````\n",
+        "~~~\n```\nthis is no end of the block\n~~~\n",
+        "````\n```\nthis is no end of the block\n````\n",
+        "```\n```python\nthis is no end of the block\n```\n",
     ],
 )
 def test_code_and_lines_that_begin_with_blanks_stay_as_they_are(text: str) -> None:

@@ -33,10 +33,8 @@ class LineWrapper:
         return "".join([self._take(char, columns) for char in text])
 
     def flush(self, columns: int) -> str:
-        """The word that is held back; the line may go on."""
-        placed = self._place(columns)
-        self._begun = bool(self._last)
-        return placed
+        """The word that is held back, at the end of the text."""
+        return self._place(columns)
 
     def _take(self, char: str, columns: int) -> str:
         if char == "\n":
