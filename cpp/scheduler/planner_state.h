@@ -29,7 +29,7 @@ struct PlannerConfig {
     int32_t max_batch = 16;         // admitted requests at once
     int32_t headroom_pages = 1;     // kept free for each admitted request at an admission
     int32_t max_overtakes = 16;     // admissions of less senior requests that a waiting one has to bear
-    int32_t max_stall_steps = 4;    // ttft: steps in a row without decode tokens
+    int32_t max_stall_steps = 1;    // ttft: steps in a row without decode tokens
     int32_t tpot_divisor = 8;       // tpot: chunk_size is divided by this while anything decodes
     double head_start_ms = 2000.0;  // what one level of priority is worth
 };
