@@ -61,7 +61,8 @@ class Scheduler {
     // The prompt and the tokens generated so far. std::out_of_range for a request that is not there (any more).
     const std::vector<int32_t> & tokens(RequestId request) const;
     const SchedulerCounters & counters() const { return counters_; }
-    // For block tables, counters and budgets. Sequences are the scheduler's own.
+    // For block tables and counters. Its sequences are the scheduler's own, and its budget must stay as large as the
+    // largest request submitted.
     PagedKv & kv() { return kv_; }
 
    private:
