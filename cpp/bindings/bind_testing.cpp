@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "attention_probe.h"
 #include "chain_probe.h"
 #include "convert.h"
 #include "custom_op_probe.h"
@@ -90,6 +91,8 @@ void bind_testing(py::module_ & m) {
         .def(
             "sample", [](ChainProbe & chain, const Floats & logits) { return chain.sample(logits.data()); },
             py::arg("logits"));
+
+    bind_attention_probe(m);
 
     m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
           py::arg("n_threads") = 1, py::arg("gpu") = false);

@@ -1,0 +1,180 @@
+#include "decode.h"
+
+#include <algorithm>
+
+#include "exponential.h"
+#include "kv_rows.h"
+#include "merge.h"
+#include "scores.h"
+
+namespace orin::attention {
+
+namespace {
+
+constexpr int most_heads = 4;                               // processed together
+constexpr int n_accumulators = n_registers == 32 ? 16 : 8;  // leaves registers for the operands
+constexpr int most_keys = n_accumulators;                   // rows of K processed together
+static_assert(tile % most_keys == 0 && tile % lanes == 0);
+
+// scores[head][key] = q[head]·K[key]. q: [n_heads] rows of dim values, q_stride apart; keys: n rows, up to a multiple
+// of most_keys; scores: [n_heads, tile]
+template <typename Row, int n_heads>
+void score(const float * q, int64_t q_stride, int dim, const char * const * keys, int n, float * scores) {
+    constexpr int n_keys = n_accumulators / (n_heads == 3 ? 4 : n_heads);
+    constexpr int n_sums = (n_heads * n_keys + lanes - 1) / lanes * lanes;
+    for (int key = 0; key < n; key += n_keys) {
+        Floats sums[n_sums] = {};
+        for (int i = 0; i < dim; i += lanes) {
+            Floats k[n_keys];
+#pragma GCC unroll 16
+            for (int j = 0; j < n_keys; ++j) {
+                k[j] = Row::load(keys[key + j], i);
+            }
+#pragma GCC unroll 4
+            for (int h = 0; h < n_heads; ++h) {
+                const Floats x = load(q + h * q_stride + i);
+#pragma GCC unroll 16
+                for (int j = 0; j < n_keys; ++j) {
+                    sums[h * n_keys + j] += x * k[j];
+                }
+            }
+        }
+        float flat[n_sums];
+#pragma GCC unroll 16
+        for (int i = 0; i < n_sums; i += lanes) {
+            store(flat + i, sums_of(sums + i));
+        }
+#pragma GCC unroll 4
+        for (int h = 0; h < n_heads; ++h) {
+            std::memcpy(scores + h * tile + key, flat + h * n_keys, n_keys * sizeof(float));
+        }
+    }
+}
+
+// values[head] = rescale[head] · values[head] + Σ weights[head][t] · V[t], for n_columns · lanes values from `column`.
+template <typename Row, int n_heads, int n_columns>
+void add_columns(const float * weights, const float * rescale, const char * const * rows, int n, int dim, int column,
+                 float * values) {
+    Floats sums[n_heads][n_columns] = {};
+    for (int t = 0; t < n; ++t) {
+        Floats v[n_columns];
+#pragma GCC unroll 8
+        for (int c = 0; c < n_columns; ++c) {
+            v[c] = Row::load(rows[t], column + c * lanes);
+        }
+#pragma GCC unroll 4
+        for (int h = 0; h < n_heads; ++h) {
+            const float weight = weights[h * tile + t];
+#pragma GCC unroll 8
+            for (int c = 0; c < n_columns; ++c) {
+                sums[h][c] += weight * v[c];
+            }
+        }
+    }
+#pragma GCC unroll 4
+    for (int h = 0; h < n_heads; ++h) {
+#pragma GCC unroll 8
+        for (int c = 0; c < n_columns; ++c) {
+            float * to = values + h * dim + column + c * lanes;
+            // The old value comes last: a sum of sums loses less than one long sum.
+            store(to, sums[h][c] + load(to) * rescale[h]);
+        }
+    }
+}
+
+template <typename Row, int n_heads>
+void add_values(const float * weights, const float * rescale, const char * const * rows, int n, int dim,
+                float * values) {
+    constexpr int wide = n_registers == 32 || n_heads <= 2 ? 4 : 2;
+    int column = 0;
+    for (; column + wide * lanes <= dim; column += wide * lanes) {
+        add_columns<Row, n_heads, wide>(weights, rescale, rows, n, dim, column, values);
+    }
+    for (; column < dim; column += lanes) {
+        add_columns<Row, n_heads, 1>(weights, rescale, rows, n, dim, column, values);
+    }
+}
+
+// Calls f with a std::integral_constant of min(n, most_heads).
+template <typename Function>
+void with_heads(int n, Function && f) {
+    switch (n) {
+        case 1:
+            return f(std::integral_constant<int, 1>{});
+        case 2:
+            return f(std::integral_constant<int, 2>{});
+        case 3:
+            return f(std::integral_constant<int, 3>{});
+        default:
+            return f(std::integral_constant<int, most_heads>{});
+    }
+}
+
+// q: of the group's first head
+void score_all(const PagedAttention & a, const Desk & desk, const float * q, int n) {
+    const int group = a.n_head / a.n_head_kv;
+    with_row_type(a.k_type, [&](auto row) {
+        for (int head = 0; head < group; head += most_heads) {
+            with_heads(group - head, [&](auto n_heads) {
+                score<decltype(row), n_heads.value>(q + head * a.q_head_stride, a.q_head_stride, a.head_dim_k,
+                                                    desk.rows, n, desk.scores + head * tile);
+            });
+        }
+    });
+}
+
+void add_all(const PagedAttention & a, const Desk & desk, int n, const Sums & sums) {
+    const int group = a.n_head / a.n_head_kv;
+    with_row_type(a.v_type, [&](auto row) {
+        for (int head = 0; head < group; head += most_heads) {
+            with_heads(group - head, [&](auto n_heads) {
+                add_values<decltype(row), n_heads.value>(desk.scores + head * tile, desk.rescale + head, desk.rows, n,
+                                                         a.head_dim_v, sums.values + head * a.head_dim_v);
+            });
+        }
+    });
+}
+
+// q·K of one head becomes weights. scores: [tile], of which n; returns what earlier weights are to be multiplied by.
+float weigh(const PagedAttention & a, float * scores, int n, float & max, float & weights) {
+    finish_scores(a, n, scores);
+    const int end = (n + lanes - 1) / lanes * lanes;
+    std::fill(scores + n, scores + end, -__builtin_inff());
+    Floats highest = fill(max);
+    for (int t = 0; t < end; t += lanes) {
+        highest = larger(load(scores + t), highest);
+    }
+    const float new_max = largest(highest);
+    const float rescale = exp(max - new_max);
+    Floats sum = {};
+    for (int t = 0; t < end; t += lanes) {
+        const Floats weight = exp(load(scores + t) - new_max);
+        sum += weight;
+        store(scores + t, weight);
+    }
+    max = new_max;
+    weights = weights * rescale + sum_of(sum);
+    return rescale;
+}
+
+}  // namespace
+
+void decode(const PagedAttention & a, const Item & item, const Desk & desk, const Sums & sums) {
+    const int group = a.n_head / a.n_head_kv;
+    const int32_t token = item.block->token;
+    const float * q = a.q + token * a.q_token_stride + int64_t(item.kv_head) * group * a.q_head_stride;
+    start_sums(a, item, group, sums);
+    const KvHead kv(a, a.rows[token], item.kv_head);
+    for (int32_t position = item.begin; position < item.end; position += tile) {
+        const int n = std::min(tile, item.end - position);
+        kv.k.gather(position, n, (n + most_keys - 1) / most_keys * most_keys, desk.rows);
+        score_all(a, desk, q, n);
+        for (int h = 0; h < group; ++h) {
+            desk.rescale[h] = weigh(a, desk.scores + h * tile, n, sums.max[h], sums.weights[h]);
+        }
+        kv.v.gather(position, n, n, desk.rows);
+        add_all(a, desk, n, sums);
+    }
+}
+
+}  // namespace orin::attention

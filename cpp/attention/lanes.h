@@ -1,0 +1,98 @@
+// Vectors of floats as wide as the processor's registers, by the compiler's vector types: the same code for AVX-512,
+// AVX2 and NEON, contracted to multiply-adds where the processor has them.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+namespace orin::attention {
+
+#if defined(__AVX512F__)
+inline constexpr int lanes = 16;
+inline constexpr int n_registers = 32;
+#elif defined(__AVX2__)
+inline constexpr int lanes = 8;
+inline constexpr int n_registers = 16;
+#elif defined(__aarch64__)
+inline constexpr int lanes = 4;
+inline constexpr int n_registers = 32;
+#else
+inline constexpr int lanes = 4;
+inline constexpr int n_registers = 16;
+#endif
+
+typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));
+typedef int32_t Ints __attribute__((vector_size(lanes * sizeof(int32_t))));
+
+inline Floats load(const float * from) {
+    Floats v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+
+inline void store(float * to, Floats v) {
+    std::memcpy(to, &v, sizeof v);
+}
+
+inline Floats fill(float x) {
+    return x - Floats{};
+}
+
+inline Floats larger(Floats a, Floats b) {
+    return a > b ? a : b;
+}
+
+template <int... from>
+inline Floats pick(Floats a, Floats b) {
+#ifdef __clang__
+    return __builtin_shufflevector(a, b, from...);
+#else
+    return __builtin_shuffle(a, b, Ints{from...});
+#endif
+}
+
+// In every group of 2 · width lanes, a folded onto its first half and b onto its second.
+template <int width, int... lane>
+inline Floats fold_pair(Floats a, Floats b, std::integer_sequence<int, lane...>) {
+    return pick<((lane & width) ? lanes + lane : lane)...>(a, b) +
+           pick<((lane & width) ? lanes + (lane ^ width) : (lane ^ width))...>(a, b);
+}
+
+// Lane i: the sum of all lanes of v[i]. v: [lanes]
+template <int width = 1>
+inline Floats sums_of(const Floats * v) {
+    if constexpr (width == lanes) {
+        return *v;
+    } else {
+        // v[i] ends in lane i: bit `width` of i chooses between the two halves of this step.
+        return fold_pair<lanes / 2 / width>(sums_of<2 * width>(v), sums_of<2 * width>(v + lanes / 2 / width),
+                                            std::make_integer_sequence<int, lanes>{});
+    }
+}
+
+// Every lane exchanged with the one whose number differs by the bit `width`.
+template <int width, int... lane>
+inline Floats exchange(Floats v, std::integer_sequence<int, lane...>) {
+    return pick<(lane ^ width)...>(v, v);
+}
+
+template <int width = lanes / 2>
+inline float largest(Floats v) {
+    if constexpr (width == 0) {
+        return v[0];
+    } else {
+        return largest<width / 2>(larger(v, exchange<width>(v, std::make_integer_sequence<int, lanes>{})));
+    }
+}
+
+template <int width = lanes / 2>
+inline float sum_of(Floats v) {
+    if constexpr (width == 0) {
+        return v[0];
+    } else {
+        return sum_of<width / 2>(v + exchange<width>(v, std::make_integer_sequence<int, lanes>{}));
+    }
+}
+
+}  // namespace orin::attention

@@ -1,0 +1,275 @@
+"""The CPU kernel of paged attention against float64, and beside llama.cpp's flash attention."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import subprocess
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from attention_float64 import KV_TYPES, Attention, encode, poison
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from native.toolchain import PORTABLE_FLAGS
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD_DIMS = (64, 80, 96, 112, 128, 192, 256)
+PAGE_SIZES = (8, 16, 32, 64, 128, 256)
+LENGTHS = (1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 128, 129, 200, 300)
+# V is near 1: rounding leaves about 1e-6; a position too many or too few changes 1e-3 or more.
+TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Model:
+    n_head_kv: int
+    group: int
+    head_dim_k: int
+    head_dim_v: int
+    k_type: str
+    v_type: str
+    softcap: float = 0.0
+    window: int = 0
+    sinks: bool = False
+
+    @property
+    def n_head(self) -> int:
+        return self.n_head_kv * self.group
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """`n_new` query tokens behind `n_past` positions, the first `shared` of sequence 0's pages."""
+
+    n_past: int
+    n_new: int
+    shared: bool = False
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Model:
+    k_type, v_type = draw(st.sampled_from(KV_TYPES)), draw(st.sampled_from(KV_TYPES))
+    blocks = [d for d in HEAD_DIMS if d % 32 == 0]
+    return Model(
+        n_head_kv=draw(st.integers(1, 3)),
+        group=draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 70])),
+        head_dim_k=draw(st.sampled_from(blocks if k_type.startswith("q") else HEAD_DIMS)),
+        head_dim_v=draw(st.sampled_from(blocks if v_type.startswith("q") else HEAD_DIMS)),
+        k_type=k_type,
+        v_type=v_type,
+        softcap=draw(st.sampled_from([0.0, 2.0, 30.0])),
+        window=draw(st.sampled_from([0, 0, 1, 5, 64, 100])),
+        sinks=draw(st.booleans()),
+    )
+
+
+sequences = st.lists(
+    st.builds(
+        Sequence,
+        n_past=st.sampled_from((0, *LENGTHS)),
+        n_new=st.one_of(st.just(1), st.sampled_from(LENGTHS[:10])),
+        shared=st.booleans(),
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def make_step(
+    model: Model, seqs: list[Sequence], page_size: int, seed: int, interleaved: bool = False
+) -> Attention:
+    """A step whose cells hold poison wherever no query token may look, scratch page 0 included."""
+    rng = np.random.default_rng(seed)
+    lengths = [s.n_past + s.n_new for s in seqs]
+    n_pages = [-(-length // page_size) for length in lengths]
+    free = iter(1 + rng.permutation(sum(n_pages) + 3))
+    tables = np.zeros((len(seqs), max(n_pages) + 1), np.int32)
+    for row, seq in enumerate(seqs):
+        full = min(seq.n_past, seqs[0].n_past) // page_size if seq.shared and row else 0
+        tables[row, :full] = tables[0, :full]
+        tables[row, full : n_pages[row]] = [next(free) for _ in range(full, n_pages[row])]
+    tokens = [(row, s.n_past + i) for row, s in enumerate(seqs) for i in range(s.n_new)]
+    if interleaved:
+        tokens = [tokens[i] for i in rng.permutation(len(tokens))]
+    rows, positions = np.array(tokens, np.int32).T.copy()
+    # As in a fused QKV product: heads of a token lie together, tokens further apart.
+    fused = rng.standard_normal((len(tokens), model.n_head + 2, model.head_dim_k), np.float32)
+    n_cells = (sum(n_pages) + 4) * page_size
+    k = rng.standard_normal((n_cells, model.n_head_kv * model.head_dim_k), np.float32)
+    v = rng.standard_normal((n_cells, model.n_head_kv * model.head_dim_v), np.float32)
+    step = Attention(
+        q=fused[:, 1:-1],
+        k=encode(k, model.k_type),
+        v=encode(v, model.v_type),
+        n_head_kv=model.n_head_kv,
+        head_dim_v=model.head_dim_v,
+        page_size=page_size,
+        block_tables=tables,
+        rows=rows,
+        positions=positions,
+        scale=1.3 * model.head_dim_k**-0.5,
+        k_type=model.k_type,
+        v_type=model.v_type,
+        softcap=model.softcap,
+        window=model.window,
+        sinks=rng.normal(2, 2, model.n_head).astype(np.float32) if model.sinks else None,
+    )
+    seen = np.zeros(n_cells, bool)
+    for token in range(len(tokens)):
+        seen[step.cells(token)] = True
+    step.k[~seen] = poison(model.k_type, step.k.shape[1])
+    step.v[~seen] = poison(model.v_type, step.v.shape[1])
+    if model.window:  # pages behind every window are freed
+        for row, seq in enumerate(seqs):
+            tables[row, : max(0, seq.n_past - model.window + 1) // page_size] = 0
+    return step
+
+
+def moved(step: Attention, page_size: int, seed: int) -> Attention:
+    """The same sequences in other pages, of another size; every row's pages its own."""
+    rng = np.random.default_rng(seed)
+    length = int(step.positions.max()) + 1
+    n_pages = -(-length // page_size)
+    n_rows = len(step.block_tables)
+    tables = rng.permutation(n_rows * n_pages).reshape(n_rows, n_pages).astype(np.int32)
+    t = np.arange(length)
+    k = np.empty((n_rows * n_pages * page_size, step.k.shape[1]), np.uint8)
+    v = np.empty((n_rows * n_pages * page_size, step.v.shape[1]), np.uint8)
+    k[:], v[:] = poison(step.k_type, k.shape[1]), poison(step.v_type, v.shape[1])
+    for row in range(n_rows):
+        old = step.block_tables[row, t // step.page_size] * step.page_size + t % step.page_size
+        new = tables[row, t // page_size] * page_size + t % page_size
+        k[new], v[new] = step.k[old], step.v[old]
+    return replace(step, k=k, v=v, page_size=page_size, block_tables=tables)
+
+
+def error(result: NDArray[np.float32], exact: NDArray[np.float64]) -> float:
+    worst = float(np.abs(result - exact).max())
+    return worst if np.isfinite(result).all() else np.inf
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    model=models(), seqs=sequences, page_size=st.sampled_from(PAGE_SIZES), seed=st.integers(0, 99),
+    interleaved=st.booleans(),
+)  # fmt: skip
+def test_any_step_is_right_and_reads_only_what_it_attends_to(
+    model, seqs, page_size, seed, interleaved
+):
+    step = make_step(model, seqs, page_size, seed, interleaved)
+    exact, probe = step.exact(), step.probe()
+    for n_threads in (1, 2, 3, 4):
+        assert error(probe.run(n_threads), exact) < TOLERANCE
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_every_head_size_is_right(kv_type, head_dim):
+    if kv_type.startswith("q") and head_dim % 32:
+        pytest.skip("a head of a quantized cache is a whole number of blocks")
+    step = make_step(
+        Model(2, 4, head_dim, head_dim, kv_type, kv_type),
+        [Sequence(70, 20), Sequence(90, 1)],
+        16,
+        1,
+    )
+    assert error(step.probe().run(2), step.exact()) < TOLERANCE
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize(
+    ("n_past", "n_new", "page_size"),
+    [
+        (100, 1, 8), (1000, 1, 16), (4000, 1, 64), (16383, 1, 256), (0, 300, 16), (3000, 100, 128),
+        (16320, 64, 32),
+    ],
+)  # fmt: skip
+def test_error_is_at_most_that_of_flash_attention(kv_type, n_past, n_new, page_size):
+    one_page = 1 << (n_past + n_new - 1).bit_length()  # position t lies in cell t
+    ours, theirs = [], []
+    for seed in range(1 if n_past + n_new > 8192 else 4):
+        model = Model(1, 2, 64, 64, kv_type, kv_type)
+        step = moved(make_step(model, [Sequence(n_past, n_new)], 16, seed), one_page, seed)
+        exact = step.exact()
+        theirs.append(step.probe().run_stock(2) - exact)
+        ours.append(moved(step, page_size, seed).probe().run(1 + seed % 2) - exact)
+    assert np.abs(ours).max() <= 1.1 * np.abs(theirs).max()
+    assert np.sqrt(np.square(ours).mean()) <= 1.1 * np.sqrt(np.square(theirs).mean())
+
+
+@settings(max_examples=30, deadline=None)
+@given(model=models(), seqs=sequences, n_threads=st.integers(1, 4), seed=st.integers(0, 99))
+def test_bits_do_not_depend_on_pages(model, seqs, n_threads, seed):
+    step = make_step(replace(model, window=0), [replace(s, shared=False) for s in seqs], 16, seed)
+    first = step.probe().run(n_threads)
+    for page_size in PAGE_SIZES:
+        other = moved(step, page_size, seed)
+        assert np.array_equal(other.probe().run(n_threads), first)
+
+
+@pytest.mark.parametrize("n_threads", [2, 3, 4])
+@pytest.mark.parametrize("seqs", [[Sequence(700, 1)], [Sequence(600, 5), Sequence(300, 1)]])
+def test_bits_do_not_depend_on_which_thread_comes_last(n_threads, seqs):
+    step = make_step(Model(1, 3, 64, 64, "f16", "f16"), seqs, 16, 5)
+    probe = step.probe()
+    first = probe.run(n_threads)
+    assert error(first, step.exact()) < TOLERANCE
+    for seed in range(100):
+        assert np.array_equal(probe.run(n_threads, max_delay_us=150, seed=seed), first)
+
+
+def test_one_workspace_serves_any_number_of_threads_in_turn():
+    step = make_step(Model(1, 3, 64, 64, "f16", "f16"), [Sequence(700, 1)], 16, 6)
+    exact, probe = step.exact(), step.probe(max_threads=4)
+    for n_threads in (4, 1, 3, 2, 4):
+        assert error(probe.run(n_threads), exact) < TOLERANCE
+
+
+@pytest.mark.parametrize("n_new", [1, 20])
+@pytest.mark.parametrize("softcap", [0.0, 50.0])
+@pytest.mark.parametrize("size", [30.0, 3000.0])
+def test_large_scores_neither_overflow_nor_vanish(n_new, softcap, size):
+    model = Model(2, 2, 64, 64, "bf16", "bf16", softcap=softcap)
+    step = make_step(model, [Sequence(300, n_new)], 16, 7)
+    step = replace(step, q=step.q * np.float32(size))
+    # Scores are as large as `size`: their rounding, and so that of the weights, grows with it.
+    assert error(step.probe().run(2), step.exact()) < 3e-6 * size
+
+
+@pytest.mark.parametrize("n_new", [1, 20])
+def test_sinks_may_be_all_or_nothing(n_new):
+    step = make_step(Model(2, 2, 64, 64, "f16", "f16"), [Sequence(300, n_new)], 16, 8)
+    sinks = np.array([-np.inf, 1e4, 0.0, -1e4], np.float32)
+    result = replace(step, sinks=sinks).probe().run(2)
+    assert error(result, replace(step, sinks=sinks).exact()) < TOLERANCE
+    plain = step.probe().run(2)
+    assert np.array_equal(result[:, [0, 3]], plain[:, [0, 3]])
+    assert not result[:, 1].any()
+
+
+@pytest.mark.parametrize("n_new", [1, 20])
+@pytest.mark.parametrize("kv", ["k", "v"])
+def test_what_is_no_number_in_an_attended_cell_shows_in_its_head_alone(kv, n_new):
+    step = make_step(Model(2, 2, 64, 64, "f16", "f16"), [Sequence(100, n_new)], 16, 9)
+    cell = step.cells(0)[50]
+    getattr(step, kv)[cell, :128] = 0xFF  # KV head 0
+    result = step.probe().run(2)
+    assert np.isnan(result[:, :2]).any(axis=-1).all()
+    assert np.isfinite(result[:, 2:]).all()
+
+
+def test_threads_do_not_race(tmp_path):
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("needs g++")
+    program = tmp_path / "attention"
+    sources = [*(ROOT / "cpp/attention").glob("*.cpp"), ROOT / "tests/attention/threads.cpp"]
+    flags = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{ROOT / 'cpp'}"]
+    arch = PORTABLE_FLAGS[platform.machine()]
+    subprocess.run([compiler, *flags, *arch, *sources, "-o", program], check=True)
+    subprocess.run([program], check=True, timeout=300)
