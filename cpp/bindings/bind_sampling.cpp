@@ -108,7 +108,8 @@ void bind_sampling(py::module_ & m) {
 
     py::class_<BoundRow>(m, "SamplingRow")
         .def(py::init<const sampling::Params &, Floats, Ints, const TokenValues &, std::optional<Words>>(),
-             py::arg("params"), py::arg("logits"), py::kw_only(), py::arg("recent") = Ints(0),
+             // Not an empty array: importing NumPy starts threads, importing this module must not.
+             py::arg("params"), py::arg("logits"), py::kw_only(), py::arg("recent") = py::tuple(),
              py::arg("bias") = TokenValues(), py::arg("mask") = py::none());
 
     py::class_<sampling::Workspace>(m, "SamplingWorkspace")

@@ -1,4 +1,5 @@
 // _native.Scheduler: requests over a page pool, for tests and tools.
+#include <pybind11/gil_safe_call_once.h>
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -60,7 +61,17 @@ py::dict to_dict(const SchedulerCounters & counters) {
     return result;
 }
 
+// Says at first use what a row is to NumPy: importing NumPy starts threads, importing this module must not.
+void register_rows() {
+    PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<bool> registered;
+    registered.call_once_and_store_result([] {
+        PYBIND11_NUMPY_DTYPE(BatchRow, token, sequence, position, cell, wants_logits);
+        return true;
+    });
+}
+
 py::array rows(const StepBatch & batch) {
+    register_rows();
     return py::array_t<BatchRow>(static_cast<py::ssize_t>(batch.rows.size()), batch.rows.data());
 }
 
@@ -100,7 +111,6 @@ void translate(std::exception_ptr pointer) {
 
 void bind_scheduler(py::module_ & m) {
     py::register_local_exception_translator(translate);
-    PYBIND11_NUMPY_DTYPE(BatchRow, token, sequence, position, cell, wants_logits);
     const PlannerConfig defaults;
 
     py::class_<StepBatch>(m, "StepBatch")
