@@ -13,7 +13,15 @@ __all__ = ["Llama", "__version__"]
 
 
 def __getattr__(name: str) -> object:
-    """Load the native module only for who uses it: `orin-llm --help` must not wait for it."""
+    """Load the native module only for who uses it: `orin-llm --help` must not wait for it.
+
+    Raises:
+        DeviceUnavailable: the native module is not built or does not load.
+    """
+    if name == "_native":  # `from orin_llm import _native` asks here before it imports
+        from orin_llm.extension import load_extension
+
+        return load_extension()
     if name == "Llama":
         from orin_llm.llama import Llama
 

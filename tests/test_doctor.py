@@ -171,7 +171,7 @@ def test_a_module_that_dies_of_an_illegal_instruction_is_diagnosed(tmp_path: Pat
 def test_a_module_that_cannot_be_imported_is_quoted(tmp_path: Path) -> None:
     fails = python_that(tmp_path, "echo 'ImportError: libcublas.so.12' >&2", "exit 1")
     told = build_info(fails)
-    assert "libcublas.so.12" in told.problem and "scripts/quickstart.sh" in told.problem
+    assert "libcublas.so.12" in told.problem and "scripts/build.sh" in told.problem
 
 
 def test_doctor_ends_with_4_when_the_module_is_missing(

@@ -11,7 +11,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-_ASK = "import json; from orin_llm import _native; print(json.dumps(_native.build_info()))"
+_ASK = """
+import json
+from orin_llm.errors import DeviceUnavailable
+from orin_llm.extension import load_extension
+try:
+    told = load_extension().build_info()
+except DeviceUnavailable as error:
+    told = {"problem": str(error)}
+print(json.dumps(told))
+"""
 _TIMEOUT_S = 60
 
 
@@ -77,8 +86,8 @@ def build_info(python: str = sys.executable) -> Build:
     if done.returncode != 0:
         said = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
         return Build(
-            problem=f"the extension module does not load ({said[-1]}): build it with "
-            "scripts/quickstart.sh or `pip install .`"
+            problem=f"the extension module does not load ({said[-1]}): build it here with "
+            "scripts/build.sh"
         )
     return _from_json(json.loads(done.stdout))
 

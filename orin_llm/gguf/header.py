@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from orin_llm.errors import DeviceUnavailable
 from orin_llm.gguf.split import parts_of
 
 
@@ -55,17 +54,12 @@ def read_header(path: Path) -> Header:
 
     Raises:
         ModelFileError: the file is damaged, of another kind, or not supported.
-        DeviceUnavailable: the extension module is not built.
+        DeviceUnavailable: the extension module is not built or does not load.
     """
-    try:
-        from orin_llm._native import check_gguf
-    except ImportError as error:
-        raise DeviceUnavailable(
-            f"the extension module orin_llm._native cannot be loaded ({error}): build it with "
-            "`pip install .` or scripts/quickstart.sh; `orin-llm doctor` says more"
-        ) from None
+    from orin_llm import _native
+
     raw_path: Any = os.fsencode(path)  # a path need not be UTF-8
-    header: Header = check_gguf(raw_path)
+    header: Header = _native.check_gguf(raw_path)
     return header
 
 
@@ -74,6 +68,6 @@ def read_model_header(path: Path) -> Header:
 
     Raises:
         ModelFileError: a file is damaged, of another kind, or missing.
-        DeviceUnavailable: the extension module is not built.
+        DeviceUnavailable: the extension module is not built or does not load.
     """
     return read_header(path.with_name(parts_of(path.name)[0]))
