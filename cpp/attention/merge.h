@@ -10,10 +10,10 @@ namespace orin::attention {
 // n_rows: those of the item, or more: the others are set too.
 void start_sums(const PagedAttention & attention, const Item & item, int n_rows, const Sums & sums);
 
-// Writes the outputs of an item whose block is not cut.
+// Writes the outputs of an item that has the whole context.
 void write_output(const PagedAttention & attention, const Item & item, const Sums & sums);
 
-// Writes the outputs of the item's block and KV head from the sums of all pieces, in their order.
+// Writes the outputs of the item's part from the sums of all its pieces, in their order.
 void merge_pieces(const PagedAttention & attention, const Item & item, const Workspace & workspace);
 
 }  // namespace orin::attention

@@ -32,8 +32,8 @@ void run(const PagedAttention & a, Workspace & workspace, int ith, int nth) {
             write_output(a, item, desk.sums);
             continue;
         }
-        compute(a, item, desk, workspace.piece(block->first_piece + item.kv_head * block->n_pieces + item.piece));
-        if (workspace.finish_piece(block->first_cut_head + item.kv_head, block->n_pieces)) {
+        compute(a, item, desk, workspace.piece(item.first_piece() + item.piece));
+        if (workspace.finish_piece(item.cut_part(), block->n_pieces)) {
             merge_pieces(a, item, workspace);
         }
     }

@@ -30,7 +30,7 @@ class Cutter {
 };
 
 size_t max_rows(const Limits & limits) {
-    return size_t((std::max(block_rows, limits.group) + lanes - 1) / lanes * lanes);
+    return size_t((std::max(block_rows, limits.n_head) + lanes - 1) / lanes * lanes);
 }
 
 Sums cut_sums(Cutter & cutter, const Limits & limits) {
@@ -78,11 +78,11 @@ size_t Workspace::bytes(const Limits & limits) {
 Workspace::Workspace(const Limits & limits)
     : limits_(limits),
       memory_(new std::byte[bytes(limits)]),
-      finished_(new std::atomic<int32_t>[size_t(max_cut_heads(limits.n_threads))]) {
+      finished_(new std::atomic<int32_t>[size_t(max_cut_parts(limits.n_threads))]) {
     void * start = memory_.get();
     size_t space = bytes(limits);
     start_ = static_cast<std::byte *>(std::align(alignment, space - alignment, start, space));
-    for (int i = 0; i < max_cut_heads(limits.n_threads); ++i) {
+    for (int i = 0; i < max_cut_parts(limits.n_threads); ++i) {
         finished_[size_t(i)].store(0, std::memory_order_relaxed);
     }
 }
@@ -97,8 +97,8 @@ Sums Workspace::piece(int32_t i) const {
     return cut_sums(cutter, limits_);
 }
 
-bool Workspace::finish_piece(int32_t cut_head, int32_t n_pieces) {
-    std::atomic<int32_t> & finished = finished_[size_t(cut_head)];
+bool Workspace::finish_piece(int32_t cut_part, int32_t n_pieces) {
+    std::atomic<int32_t> & finished = finished_[size_t(cut_part)];
     if (finished.fetch_add(1, std::memory_order_acq_rel) + 1 < n_pieces) {
         return false;
     }

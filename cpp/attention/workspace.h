@@ -14,7 +14,7 @@ namespace orin::attention {
 struct Limits {
     int32_t n_threads = 1;
     int32_t n_tokens = 1;  // of a step
-    int32_t group = 1;     // query heads of a KV head
+    int32_t n_head = 1;
     int32_t head_dim_k = 0;
     int32_t head_dim_v = 0;
 };
@@ -47,14 +47,14 @@ class Workspace {
 
     Desk desk(int ith) const;
 
-    // Sums of a piece of the context of a cut block.
+    // Sums of an item whose block has several pieces.
     Sums piece(int32_t i) const;
 
     // The item that follows for a thread that has finished one; `nth` items are given out beforehand.
     int32_t next_item(int nth) { return nth + taken_.fetch_add(1, std::memory_order_relaxed); }
 
-    // Whether this was the last piece of a cut head. What the others' threads wrote is then visible.
-    bool finish_piece(int32_t cut_head, int32_t n_pieces);
+    // Whether this was the last piece of a part. What the others' threads wrote is then visible.
+    bool finish_piece(int32_t cut_part, int32_t n_pieces);
 
     // The last thread to leave makes everything ready for the next call.
     void leave(int nth);
@@ -63,7 +63,7 @@ class Workspace {
     Limits limits_;
     std::unique_ptr<std::byte[]> memory_;
     std::byte * start_;                                 // aligned
-    std::unique_ptr<std::atomic<int32_t>[]> finished_;  // [max_cut_heads]: 0 between calls
+    std::unique_ptr<std::atomic<int32_t>[]> finished_;  // [max_cut_parts]: 0 between calls
     alignas(64) std::atomic<int32_t> taken_{0};
     std::atomic<int32_t> left_{0};
 };

@@ -66,7 +66,7 @@ attention::Limits limits_of(const AttentionInputs & in) {
     attention::Limits limits;
     limits.n_threads = in.max_threads;
     limits.n_tokens = int32_t(in.q.shape(0));
-    limits.group = int32_t(in.q.shape(1)) / in.n_head_kv;
+    limits.n_head = int32_t(in.q.shape(1));
     limits.head_dim_k = int32_t(in.q.shape(2));
     limits.head_dim_v = in.head_dim_v;
     return limits;

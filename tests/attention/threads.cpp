@@ -130,7 +130,7 @@ double error(const Step & step) {
 
 // Runs the step again and again by threads that only meet between two runs, as those of a graph do.
 void run_many(Step & step, int nth, int n_runs) {
-    Workspace workspace({nth, n_tokens, n_head / n_head_kv, head_dim, head_dim});
+    Workspace workspace({nth, n_tokens, n_head, head_dim, head_dim});
     std::vector<float> first;
     std::atomic<int> arrived{0};
     const auto meet = [&](int round) {
