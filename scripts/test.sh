@@ -33,6 +33,7 @@ check "mypy" mypy
 check "clang-format" clang-format --dry-run -Werror "${cpp[@]}"
 check "shellcheck" shellcheck scripts/*.sh .ci/run
 check "preflight corpus under sanitizers" scripts/fuzz.sh corpus
+check "core under sanitizers" scripts/sanitize.sh
 # A shell that runs this in the background ignores SIGINT, and so would every program under test.
 check "pytest" env --default-signal=INT python -m pytest "$@"
 
