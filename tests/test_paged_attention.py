@@ -263,13 +263,29 @@ def test_what_is_no_number_in_an_attended_cell_shows_in_its_head_alone(kv, n_new
     assert np.isfinite(result[:, 2:]).all()
 
 
-def test_threads_do_not_race(tmp_path):
+def compile_and_run(program: Path, *flags: str) -> None:
     compiler = shutil.which("g++")
     if compiler is None:
         pytest.skip("needs g++")
-    program = tmp_path / "attention"
-    sources = [*(ROOT / "cpp/attention").glob("*.cpp"), ROOT / "tests/attention/threads.cpp"]
-    flags = ["-std=c++17", "-O1", "-g", "-fsanitize=thread", "-pthread", f"-I{ROOT / 'cpp'}"]
+    sources = [
+        *(ROOT / "cpp/attention").glob("*.cpp"),
+        ROOT / f"tests/attention/{program.name}.cpp",
+    ]
+    command = [compiler, "-std=c++17", "-O1", "-g", "-pthread", f"-I{ROOT / 'cpp'}", *flags]
     arch = PORTABLE_FLAGS[platform.machine()]
-    subprocess.run([compiler, *flags, *arch, *sources, "-o", program], check=True)
+    subprocess.run([*command, *arch, *sources, "-o", program], check=True)
     subprocess.run([program], check=True, timeout=300)
+
+
+def test_threads_do_not_race(tmp_path):
+    compile_and_run(tmp_path / "threads", "-fsanitize=thread")
+
+
+def test_memory_is_not_overrun(tmp_path):
+    compile_and_run(
+        tmp_path / "threads", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"
+    )
+
+
+def test_plans_cover_everything_once_within_the_workspace(tmp_path):
+    compile_and_run(tmp_path / "plans")
