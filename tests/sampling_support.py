@@ -40,7 +40,7 @@ def candidates(
 def assert_follows_the_rule(logits: Logits, rule: Rule, changes: Changes = NO_CHANGES) -> None:
     """The candidates are the rule's, but for ties; their probabilities are, but for rounding."""
     ids, weights = candidates(logits, rule, changes)
-    assert ids == sorted(set(ids))
+    assert ids and ids == sorted(set(ids))
     assert (weights > 0).all()
     wanted = expected(logits, rule, changes)
     got = np.zeros(len(logits))
@@ -48,7 +48,8 @@ def assert_follows_the_rule(logits: Logits, rule: Rule, changes: Changes = NO_CH
     for token in np.flatnonzero((got > 0) != (wanted.weights > 0)):
         assert wanted.is_tie[token], (token, got[token], wanted.weights[token])
     both = (got > 0) & (wanted.weights > 0)
-    assert both.any()
+    if not both.any():  # the likeliest tie in float32, and another one of them is drawn
+        return
     error = np.abs(got[both] - wanted.weights[both])
     assert (error <= wanted.weight_error * wanted.weights[both] + UNIT).all()
     probability = got[both] / got[both].sum()
