@@ -209,7 +209,7 @@ class KvStorm {
         CHECK(found.prefix_queries == expected.prefix_queries);
         CHECK(found.prefix_hits == expected.prefix_hits);
         CHECK(found.free >= 0 && kv_.available_pages() == found.free + found.cached);
-        CHECK(kv_.committed_pages() == model_.committed_pages());
+        CHECK(kv_.committed_pages() == model_.pool().committed_pages());
         for (const auto & [id, sequence] : model_.sequences()) {
             CHECK(kv_.n_tokens(id) == static_cast<int32_t>(sequence.tokens.size()));
             CHECK(kv_.n_committed(id) == sequence.n_committed);

@@ -3,18 +3,20 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <list>
 #include <map>
 #include <set>
 #include <vector>
 
+#include "naive_pages.h"
 #include "pages/paged_kv.h"
 
 namespace orin {
 
-using TokenVector = std::vector<int32_t>;
-
 class NaiveKv {
+    static constexpr int64_t none = NaivePages::none;
+    static constexpr int64_t root = NaivePages::root;
+    using Page = NaivePages::Page;
+
    public:
     struct Sequence {
         TokenVector tokens;
@@ -24,7 +26,7 @@ class NaiveKv {
         int64_t tail = root;      // node of the last full committed page
     };
 
-    explicit NaiveKv(const PagedKvConfig & config) : config_(config), budget_(config.n_pages - 1) {}
+    explicit NaiveKv(const PagedKvConfig & config) : config_(config), pool_(config.n_pages) {}
 
     const std::map<SequenceId, Sequence> & sequences() const { return sequences_; }
     const Sequence & at(SequenceId id) const { return sequences_.at(id); }
@@ -65,7 +67,9 @@ class NaiveKv {
         return needed;
     }
 
-    int32_t available() const { return budget_ - used(); }
+    const NaivePages & pool() const { return pool_; }
+    bool set_budget(int32_t n_pages) { return pool_.set_budget(n_pages); }
+    int32_t available() const { return pool_.budget - pool_.used(); }
 
     bool append(SequenceId id, const TokenVector & tokens) {
         const auto n = static_cast<int32_t>(tokens.size());
@@ -76,17 +80,18 @@ class NaiveKv {
         for (const int32_t token : tokens) {
             const int32_t offset = size_of(s) % config_.page_size;
             if (offset == 0) {
-                s.table.push_back(take());
+                s.table.push_back(pool_.take());
                 s.fresh.insert(static_cast<int32_t>(s.table.size()) - 1);
             } else if (holders(s.table.back()) > 1) {
                 const PageId from = s.table.back();
-                const PageId to = take();
-                pages_[to].tokens.assign(pages_[from].tokens.begin(), pages_[from].tokens.begin() + offset);
+                const PageId to = pool_.take();
+                pool_.pages[to].tokens.assign(pool_.pages[from].tokens.begin(),
+                                              pool_.pages[from].tokens.begin() + offset);
                 s.table.back() = to;
                 s.fresh.insert(static_cast<int32_t>(s.table.size()) - 1);
                 copies_++;
             }
-            Page & page = pages_.at(s.table.back());
+            Page & page = pool_.pages.at(s.table.back());
             page.node = none;
             page.tokens.resize(static_cast<size_t>(offset));
             page.tokens.push_back(token);
@@ -135,11 +140,11 @@ class NaiveKv {
             s.n_committed = n_keep;
             const int32_t n_full = n_keep / config_.page_size;
             const PageId last = n_full == 0 ? PagedKv::scratch_page : s.table[size_t(n_full) - 1];
-            s.tail = n_full == 0 ? root : last == PagedKv::scratch_page ? none : pages_.at(last).node;
+            s.tail = n_full == 0 ? root : last == PagedKv::scratch_page ? none : pool_.pages.at(last).node;
         }
         const int32_t offset = n_keep % config_.page_size;
-        if (offset != 0 && holders(s.table.back()) == 1 && pages_.at(s.table.back()).node == none) {
-            pages_.at(s.table.back()).tokens.resize(static_cast<size_t>(offset));
+        if (offset != 0 && holders(s.table.back()) == 1 && pool_.pages.at(s.table.back()).node == none) {
+            pool_.pages.at(s.table.back()).tokens.resize(static_cast<size_t>(offset));
         }
         return n_keep;
     }
@@ -161,14 +166,14 @@ class NaiveKv {
         s.tokens.assign(tokens.begin(), tokens.begin() + n);
         s.n_committed = n;
         s.table.assign(prefix.size(), PagedKv::scratch_page);
-        s.tail = prefix.empty() ? root : pages_.at(prefix.back()).node;
+        s.tail = prefix.empty() ? root : pool_.pages.at(prefix.back()).node;
         for (size_t i = prefix.size(); i-- > 0;) {
             const bool was_cached = holders(prefix[i]) == 0;
-            cached_.remove(prefix[i]);
+            pool_.cached.remove(prefix[i]);
             if (seen(static_cast<int32_t>(i), n)) {
                 s.table[i] = prefix[i];
             } else if (was_cached) {
-                cached_.push_back(prefix[i]);
+                pool_.cached.push_back(prefix[i]);
             }
         }
         prefix_queries_ += config_.prefix_cache ? static_cast<int64_t>(tokens.size()) : 0;
@@ -176,32 +181,19 @@ class NaiveKv {
         return n;
     }
 
-    bool set_budget(int32_t n_pages) {
-        if (n_pages < used()) {
-            return false;
-        }
-        budget_ = n_pages;
-        while (static_cast<int32_t>(pages_.size()) > budget_) {
-            evict();
-        }
-        return true;
-    }
-
-    int32_t committed_pages() const { return pages_.empty() ? 1 : pages_.rbegin()->first + 1; }
-
     PageCounters counters() const {
         PageCounters c{};
-        for (const auto & [id, page] : pages_) {
+        for (const auto & [id, page] : pool_.pages) {
             const int32_t n = holders(id);
             c.used += n > 0;
             c.shared += n > 1;
             c.tokens += n > 0 ? static_cast<int64_t>(page.tokens.size()) : 0;
         }
-        c.cached = static_cast<int64_t>(cached_.size());
-        c.free = budget_ - c.used - c.cached;
+        c.cached = static_cast<int64_t>(pool_.cached.size());
+        c.free = pool_.budget - c.used - c.cached;
         c.lookups = lookups_;
         c.misses = misses_;
-        c.evictions = evictions_;
+        c.evictions = pool_.n_evictions;
         c.copies = copies_;
         c.prefix_queries = prefix_queries_;
         c.prefix_hits = prefix_hits_;
@@ -209,15 +201,6 @@ class NaiveKv {
     }
 
    private:
-    static constexpr int64_t none = 0;
-    static constexpr int64_t root = 1;
-
-    struct Page {
-        TokenVector tokens;
-        int64_t node = none;
-        int64_t parent = none;
-    };
-
     static int32_t size_of(const Sequence & s) { return static_cast<int32_t>(s.tokens.size()); }
 
     // Whether the query at this position sees a cell of the block.
@@ -234,60 +217,20 @@ class NaiveKv {
         return n;
     }
 
-    int32_t used() const { return static_cast<int32_t>(pages_.size() - cached_.size()); }
-
-    PageId page_of(int64_t node) const {
-        for (const auto & [id, page] : pages_) {
-            if (page.node == node) {
-                return id;
-            }
-        }
-        return PagedKv::scratch_page;
-    }
-
-    bool alive(int64_t node) const { return node == root || (node != none && page_of(node) != PagedKv::scratch_page); }
-
-    PageId find(int64_t parent, const TokenVector & tokens) const {
-        for (const auto & [id, page] : pages_) {
-            if (page.node != none && page.parent == parent && page.tokens == tokens) {
-                return id;
-            }
-        }
-        return PagedKv::scratch_page;
-    }
-
     std::vector<PageId> find_prefix(const TokenVector & tokens) const {
         std::vector<PageId> prefix;
         int64_t node = root;
         for (size_t end = size_t(config_.page_size); config_.prefix_cache && end < tokens.size();
              end += size_t(config_.page_size)) {
             const auto last = tokens.begin() + static_cast<int64_t>(end);
-            const PageId page = find(node, TokenVector(last - config_.page_size, last));
+            const PageId page = pool_.find(node, TokenVector(last - config_.page_size, last));
             if (page == PagedKv::scratch_page) {
                 break;
             }
             prefix.push_back(page);
-            node = pages_.at(page).node;
+            node = pool_.pages.at(page).node;
         }
         return prefix;
-    }
-
-    PageId take() {
-        if (static_cast<int32_t>(pages_.size()) == budget_) {
-            evict();
-        }
-        PageId page = 1;
-        while (pages_.count(page) != 0) {
-            page++;
-        }
-        pages_[page] = {};
-        return page;
-    }
-
-    void evict() {
-        pages_.erase(cached_.front());
-        cached_.pop_front();
-        evictions_++;
     }
 
     void drop(Sequence & s, int32_t block) {
@@ -296,41 +239,39 @@ class NaiveKv {
         if (page == PagedKv::scratch_page || holders(page) > 0) {
             return;
         }
-        const Page & dropped = pages_.at(page);
-        if (dropped.node == none || !alive(dropped.parent)) {
-            pages_.erase(page);
+        const Page & dropped = pool_.pages.at(page);
+        if (dropped.node == none || !pool_.alive(dropped.parent)) {
+            pool_.pages.erase(page);
             return;
         }
         // next to its cached parent, on the older side; else the youngest
-        const PageId parent = page_of(dropped.parent);
-        cached_.insert(std::find(cached_.begin(), cached_.end(), parent), page);
+        const PageId parent = pool_.page_of(dropped.parent);
+        pool_.cached.insert(std::find(pool_.cached.begin(), pool_.cached.end(), parent), page);
     }
 
     void publish(Sequence & s, int32_t block) {
-        if (!config_.prefix_cache || !alive(s.tail)) {
+        if (!config_.prefix_cache || !pool_.alive(s.tail)) {
             s.tail = none;
             return;
         }
         const PageId own = s.table[size_t(block)];
-        const PageId same = find(s.tail, pages_.at(own).tokens);
+        const PageId same = pool_.find(s.tail, pool_.pages.at(own).tokens);
         if (same != PagedKv::scratch_page) {
-            cached_.remove(same);
+            pool_.cached.remove(same);
             drop(s, block);
             s.table[size_t(block)] = same;
         } else {
-            pages_.at(own).node = ++last_node_;
-            pages_.at(own).parent = s.tail;
+            pool_.pages.at(own).node = ++last_node_;
+            pool_.pages.at(own).parent = s.tail;
         }
-        s.tail = pages_.at(s.table[size_t(block)]).node;
+        s.tail = pool_.pages.at(s.table[size_t(block)]).node;
     }
 
     const PagedKvConfig config_;
-    int32_t budget_;
+    NaivePages pool_;
     int64_t last_node_ = root;
     std::map<SequenceId, Sequence> sequences_;
-    std::map<PageId, Page> pages_;  // used or cached
-    std::list<PageId> cached_;      // the oldest first
-    int64_t lookups_ = 0, misses_ = 0, evictions_ = 0, copies_ = 0, prefix_queries_ = 0, prefix_hits_ = 0;
+    int64_t lookups_ = 0, misses_ = 0, copies_ = 0, prefix_queries_ = 0, prefix_hits_ = 0;
 };
 
 }  // namespace orin

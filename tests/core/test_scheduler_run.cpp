@@ -5,6 +5,7 @@
 #include <map>
 
 #include "fake_model.h"
+#include "other_holder.h"
 
 namespace orin {
 namespace {
@@ -56,7 +57,8 @@ class Run {
         : setup_(setup),
           random_(random),
           scheduler_(setup.planner, setup.kv),
-          model_(setup.kv.n_pages, setup.kv.page_size, setup.kv.window, setup.n_vocab) {
+          model_(setup.kv.n_pages, setup.kv.page_size, setup.kv.window, setup.n_vocab),
+          other_holder_(scheduler_.kv(), setup.kv, model_) {
         for (std::vector<int32_t> & prefix : prefixes_) {
             prefix = random_tokens(random_.below(setup.kv.max_tokens - 1));
         }
@@ -75,12 +77,12 @@ class Run {
                 cancel();
             }
             if (setup_.forks && random_.one_in(8)) {
-                fork_or_close();
+                other_holder_.fork_or_close();
             }
             step(random_.one_in(12));
             check_counters();
         }
-        close_fork();
+        other_holder_.close();
         return done + drain();
     }
 
@@ -240,41 +242,6 @@ class Run {
         }
     }
 
-    // Another holder of a sequence's pages; what it holds must not change.
-    void fork_or_close() {
-        if (fork_ >= 0) {
-            close_fork();
-            return;
-        }
-        PagedKv & kv = scheduler_.kv();
-        for (SequenceId sequence = 0; sequence < setup_.kv.max_sequences; sequence++) {
-            try {
-                fork_ = kv.fork(sequence);
-            } catch (const std::out_of_range &) {
-                continue;  // not open
-            }
-            fork_first_ = std::max(0, kv.n_tokens(fork_) - std::max(1, setup_.kv.window) + 1);
-            fork_first_ = setup_.kv.window == 0 ? 0 : fork_first_;
-            for (int32_t i = fork_first_; i < kv.n_tokens(fork_); i++) {
-                fork_tokens_.push_back(model_.token_at(kv, fork_, i));
-            }
-            return;
-        }
-    }
-
-    void close_fork() {
-        if (fork_ < 0) {
-            return;
-        }
-        PagedKv & kv = scheduler_.kv();
-        for (size_t i = 0; i < fork_tokens_.size(); i++) {
-            CHECK(model_.token_at(kv, fork_, fork_first_ + static_cast<int32_t>(i)) == fork_tokens_[i]);
-        }
-        kv.close(fork_);
-        fork_ = -1;
-        fork_tokens_.clear();
-    }
-
     // Without new requests all end: in no more steps than one after the other would take.
     int64_t drain() {
         const int32_t tpot_chunk = std::max(1, setup_.planner.chunk_size / setup_.planner.tpot_divisor);
@@ -299,15 +266,13 @@ class Run {
     Random & random_;
     Scheduler scheduler_;
     FakeModel model_;
+    OtherHolder other_holder_;
     std::vector<int32_t> prefixes_[3];
     std::map<RequestId, Expectation> expected_;
     double now_ms_ = 0.0;
     int64_t n_prefilled_ = 0;
     int64_t n_recomputed_ = 0;
     int64_t n_decoded_ = 0;
-    SequenceId fork_ = -1;
-    int32_t fork_first_ = 0;
-    std::vector<int32_t> fork_tokens_;
 };
 
 }  // namespace
