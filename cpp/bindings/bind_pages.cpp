@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "../pages/paged_kv.h"
+#include "convert_pages.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -52,14 +53,6 @@ py::array_t<int32_t> block_table(const PagedKv & pages, SequenceId sequence) {
     return py::array_t<int32_t>(static_cast<py::ssize_t>(table.size()), table.data());
 }
 
-std::vector<std::tuple<PageId, PageId, int32_t>> pending_copies(const PagedKv & pages) {
-    std::vector<std::tuple<PageId, PageId, int32_t>> result;
-    for (const PageCopy & copy : pages.pending_copies()) {
-        result.emplace_back(copy.from, copy.to, copy.n_tokens);
-    }
-    return result;
-}
-
 }  // namespace
 
 void bind_pages(py::module_ & m) {
@@ -95,7 +88,7 @@ void bind_pages(py::module_ & m) {
         .def("n_committed", &PagedKv::n_committed, py::arg("sequence"))
         .def("block_table", &block_table, py::arg("sequence"))
         .def("cell", &PagedKv::cell, py::arg("sequence"), py::arg("position"))
-        .def("pending_copies", &pending_copies)
+        .def("pending_copies", [](const PagedKv & pages) { return to_tuples(pages.pending_copies()); })
         .def("clear_copies", &PagedKv::clear_copies)
         .def_property_readonly("page_size", &PagedKv::page_size)
         .def_property_readonly("available_pages", &PagedKv::available_pages)

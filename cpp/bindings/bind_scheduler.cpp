@@ -4,7 +4,6 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 
 #include "../scheduler/scheduler.h"
 #include "convert.h"
+#include "convert_pages.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -83,14 +83,6 @@ std::vector<std::tuple<int32_t, RequestId>> outputs(const StepBatch & batch) {
     return result;
 }
 
-std::vector<std::tuple<PageId, PageId, int32_t>> copies(const StepBatch & batch) {
-    std::vector<std::tuple<PageId, PageId, int32_t>> result;
-    for (const PageCopy & copy : batch.copies) {
-        result.emplace_back(copy.from, copy.to, copy.n_tokens);
-    }
-    return result;
-}
-
 std::vector<RequestId> finish_step(Scheduler & scheduler, const std::vector<std::tuple<int32_t, bool>> & sampled) {
     std::vector<Sampled> tokens;
     for (const auto & [token, ends] : sampled) {
@@ -117,7 +109,7 @@ void bind_scheduler(py::module_ & m) {
         .def_property_readonly("rows", &rows)
         .def_readonly("n_decode_rows", &StepBatch::n_decode_rows)
         .def_property_readonly("outputs", &outputs)
-        .def_property_readonly("copies", &copies);
+        .def_property_readonly("copies", [](const StepBatch & batch) { return to_tuples(batch.copies); });
 
     py::class_<Scheduler>(m, "Scheduler")
         .def(py::init([](int32_t n_pages, int32_t page_size, int32_t max_tokens, int32_t window, bool prefix_cache,

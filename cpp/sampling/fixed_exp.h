@@ -18,7 +18,7 @@ constexpr float zero_weight_argument = -22.0f;
 // 2^scale · e^x. PRECOND: -87 <= x <= 0; 0 <= scale <= 30.
 //
 // x = n·ln 2 + f with |f| <= 0.35. f is rounded to a multiple of 2^-23: neighbours then differ by more than the
-// polynomial's own rounding errors, which makes the result monotone (tests/core/test_sampling_exp.cpp tries all x).
+// polynomial's own rounding errors, which makes the result monotone (tests/core/test_sampling_arithmetic.cpp).
 inline float scaled_exp(float x, int32_t scale) {
     const float n = std::rint(x * 0x1.715476p+0f);  // 1 / ln 2
     float f = std::fma(n, -0x1.62e43p-1f, x);       // ln 2 in two parts

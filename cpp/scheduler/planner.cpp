@@ -47,7 +47,8 @@ void check(const PlannerConfig & config) {
     at_least("max_stall_steps", config.max_stall_steps, 0);
     at_least("tpot_divisor", config.tpot_divisor, 1);
     if (!(config.head_start_ms >= 0.0 && config.head_start_ms < std::numeric_limits<double>::infinity())) {
-        throw std::invalid_argument("head_start_ms must be finite and at least 0");
+        throw std::invalid_argument("head_start_ms is " + std::to_string(config.head_start_ms) +
+                                    ": it must be finite and at least 0");
     }
 }
 

@@ -14,7 +14,6 @@ from .simulator import Run
 
 COLOURS = {"balanced": "#4477aa", "ttft": "#cc3311", "tpot": "#228833"}
 
-
 TIMES: dict[str, Callable[[Run], list[float]]] = {
     "TTFT of requests": ttfts_ms,
     "TPOT of requests": tpots_ms,
