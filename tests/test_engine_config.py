@@ -9,6 +9,8 @@ import pytest
 from orin_llm.engine.config import EngineConfig, Hooks, SamplingParams
 from orin_llm.errors import UsageError
 
+ALL = {"rope", "pages", "attention"}
+
 
 @pytest.mark.parametrize(
     "field, value",
@@ -53,12 +55,19 @@ def test_sampling_params_refuse_what_cannot_work(field: str, value: object) -> N
 
 @pytest.mark.parametrize(
     "text, enabled",
-    [("all", {"rope"}), ("", {"rope"}), ("none", set()), ("-rope", set()), ("+rope", {"rope"})],
+    [
+        ("all", ALL),
+        ("", ALL),
+        ("none", set()),
+        ("-rope", ALL - {"rope"}),
+        ("-pages,-attention", {"rope"}),
+        ("+rope", ALL),
+    ],
 )
 def test_hooks_are_read_as_changes_to_the_default(text: str, enabled: set[str]) -> None:
     assert Hooks.parse(text).enabled == enabled
 
 
 def test_an_unknown_hook_is_named_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"'warp'.*known are rope"):
+    with pytest.raises(UsageError, match=r"'warp'.*known are rope, pages, attention"):
         Hooks.parse("-warp")

@@ -19,9 +19,18 @@ def model(smollm2: Path) -> _native.Model:
 
 
 def session(model: _native.Model, *, rope: bool, threads: int = 1) -> _native.Session:
-    return _native.Session(
-        model, n_ctx=256, chunk_size=64, threads=threads, kv_type="f16", rope=rope
+    params = _native.SessionParams(
+        n_ctx=256,
+        chunk_size=64,
+        threads=threads,
+        kv_type="f16",
+        rope=rope,
+        paged=False,
+        attention=False,
+        page_size=16,
+        prefix_cache=False,
     )
+    return _native.Session(model, params)
 
 
 def prompt(model: _native.Model) -> list[int]:

@@ -11,7 +11,9 @@
 #include "../engine/runtime.h"
 #include "../engine/sampler.h"
 #include "../engine/session.h"
+#include "../kv/kv_pool.h"
 #include "convert.h"
+#include "convert_pages.h"
 #include "convert_sampling.h"
 
 namespace py = pybind11;
@@ -125,19 +127,38 @@ void bind_engine(py::module_ & m) {
              py::arg("params"), py::kw_only(), py::arg("penalty_window"), py::arg("logit_bias"))
         .def("see", &Sampler::see, py::arg("token"));
 
+    py::class_<SessionParams>(m, "SessionParams")
+        .def(py::init([](int32_t n_ctx, int32_t chunk_size, int32_t threads, const std::string & kv_type, bool rope,
+                         bool paged, bool attention, int32_t page_size, bool prefix_cache) {
+                 const Paging paging = !paged ? Paging::off : attention ? Paging::on : Paging::cells_only;
+                 return SessionParams{n_ctx, chunk_size, threads, kv_type, rope, paging, page_size, prefix_cache};
+             }),
+             py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("threads"), py::arg("kv_type"),
+             py::arg("rope"), py::arg("paged"), py::arg("attention"), py::arg("page_size"), py::arg("prefix_cache"));
+
     py::class_<Session>(m, "Session")
-        .def(py::init([](std::shared_ptr<Model> model, int32_t n_ctx, int32_t chunk_size, int32_t threads,
-                         const std::string & kv_type, bool rope) {
-                 const SessionParams params{n_ctx, chunk_size, threads, kv_type, HookConfig{rope, n_ctx}};
+        .def(py::init([](std::shared_ptr<Model> model, const SessionParams & params) {
                  py::gil_scoped_release release;
                  return std::make_unique<Session>(std::move(model), params, python_signal_raised);
              }),
-             py::arg("model"), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("threads"),
-             py::arg("kv_type"), py::arg("rope"))
+             py::arg("model"), py::arg("params"))
+        .def_property_readonly("n_graphs_built", &Session::n_graphs_built)
+        .def("kv_counters",
+             [](const Session & session) -> py::object {
+                 const KvPool * pool = session.kv_pool();
+                 if (pool == nullptr) {
+                     return py::none();
+                 }
+                 py::dict result = to_dict(pool->pages().counters(), pool->pages().page_size());
+                 result["page_size"] = pool->pages().page_size();
+                 result["page_bytes"] = pool->bytes_per_cell() * pool->pages().page_size();
+                 result["committed_bytes"] = pool->committed_bytes();
+                 return result;
+             })
         .def_property_readonly("n_tokens", [](const Session & session) { return session.tokens().size(); })
         .def("prefill", &Session::prefill, py::arg("prompt"), py::call_guard<py::gil_scoped_release>())
         .def("decode", &Session::decode, py::arg("token"), py::call_guard<py::gil_scoped_release>())
-        .def("truncate", &Session::truncate, py::arg("n_keep"), py::call_guard<py::gil_scoped_release>())
+        .def("forget", &Session::forget, py::call_guard<py::gil_scoped_release>())
         .def("sample", &Session::sample, py::arg("sampler"), py::call_guard<py::gil_scoped_release>())
         .def("logits",
              [](const Session & session) { return py::array_t<float>(session.model().n_vocab(), session.logits()); })

@@ -25,24 +25,6 @@ int32_t length(const Tokens & tokens) {
     return static_cast<int32_t>(tokens.size());
 }
 
-py::dict to_dict(const PageCounters & counters, int32_t page_size) {
-    py::dict result;
-    result["used"] = counters.used;
-    result["cached"] = counters.cached;
-    result["free"] = counters.free;
-    result["shared"] = counters.shared;
-    result["tokens"] = counters.tokens;
-    result["lookups"] = counters.lookups;
-    result["misses"] = counters.misses;
-    result["evictions"] = counters.evictions;
-    result["copies"] = counters.copies;
-    result["prefix_queries"] = counters.prefix_queries;
-    result["prefix_hits"] = counters.prefix_hits;
-    result["hit_rate"] = counters.hit_rate();
-    result["fragmentation"] = counters.fragmentation(page_size);
-    return result;
-}
-
 std::tuple<int32_t, int32_t> match_prefix(const PagedKv & pages, const Tokens & tokens) {
     const PrefixMatch match = pages.match_prefix(tokens.data(), length(tokens));
     return {match.n_tokens, match.n_idle_pages};

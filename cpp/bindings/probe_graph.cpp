@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "../hooks/include/orin_hooks.h"
+#include "../hooks/engine_hooks.h"
 #include "ggml-cpu.h"
 
 namespace orin {
@@ -43,10 +43,12 @@ ggml_tensor * ProbeGraph::leaf(const std::vector<float> & values, ggml_backend_b
     return tensor;
 }
 
-void ProbeGraph::build(ggml_tensor * node, void * hooks) {
+void ProbeGraph::build(ggml_tensor * node, EngineHooks * hooks) {
     graph_ = ggml_new_graph(nodes_.get());
     ggml_build_forward_expand(graph_, node);
-    orin_graph_built(hooks, graph_);
+    if (hooks != nullptr) {
+        hooks->graph_built(graph_);
+    }
     buffers_.emplace_back(ggml_backend_alloc_ctx_tensors(nodes_.get(), backend_.get()));
 }
 

@@ -8,6 +8,8 @@
 
 namespace orin {
 
+class EngineHooks;
+
 class ProbeGraph {
    public:
     // Throws std::runtime_error where there is no such device.
@@ -18,8 +20,8 @@ class ProbeGraph {
     // A tensor that is there before the graph is built. `usage` is that of its buffer.
     ggml_tensor * leaf(const std::vector<float> & values, ggml_backend_buffer_usage usage);
 
-    // Completes the graph, lets the hooks see it, then allocates it. `hooks`: an EngineHooks, or null.
-    void build(ggml_tensor * node, void * hooks);
+    // Completes the graph, lets the hooks see it, then allocates it. hooks: may be null
+    void build(ggml_tensor * node, EngineHooks * hooks);
 
     // Runs the graph; inputs must have been set.
     void compute();

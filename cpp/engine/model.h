@@ -33,6 +33,7 @@ class Model {
     int32_t n_vocab() const { return llama_vocab_n_tokens(vocab_); }
     // Where the layers are computed: "cpu", or the name of the GPU.
     const std::string & device() const { return device_; }
+    bool on_cpu() const { return device_ == "cpu"; }
     // True when the model can be driven token by token with a KV cache of one sequence.
     bool is_causal_decoder() const;
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "paged_space.h"
 #include "runtime.h"
+#include "stock_space.h"
 
 namespace orin {
 namespace {
@@ -23,7 +25,6 @@ ggml_type kv_type_from(const std::string & name) {
 
 Session::Session(std::shared_ptr<Model> model, const SessionParams & params, InterruptCheck interrupted)
     : model_(std::move(model)),
-      hooks_(params.hooks),
       interrupted_(std::move(interrupted)),
       n_ctx_(params.n_ctx),
       chunk_size_(std::min(params.chunk_size, n_ctx_)),
@@ -33,10 +34,38 @@ Session::Session(std::shared_ptr<Model> model, const SessionParams & params, Int
             "this model does not write text token by token (it is an encoder, encoder-decoder or diffusion model): "
             "choose a causal language model");
     }
+    space_ = make_space(params);
+}
+
+std::unique_ptr<KvSpace> Session::make_space(const SessionParams & params) {
+    const HookConfig hooks = {params.rope, n_ctx_};
+    if (params.paging != Paging::off && model_->on_cpu()) {
+        PagedSpaceConfig config;
+        config.n_ctx = n_ctx_;
+        config.chunk_size = chunk_size_;
+        config.page_size = params.page_size;
+        config.n_threads = params.threads;
+        config.prefix_cache = params.prefix_cache;
+        config.attention = params.paging == Paging::on;
+        auto space = std::make_unique<PagedSpace>(config);
+        hooks_ = std::make_unique<EngineHooks>(hooks, &space->hook());
+        try {
+            space->make_contexts([&](int32_t n_tokens) { return make_context(params, n_tokens, true); });
+            return space;
+        } catch (const EngineError &) {
+            // Not plain attention in all layers, or sizes that our kernel does not take: llama.cpp's own memory.
+        }
+    }
+    hooks_ = std::make_unique<EngineHooks>(hooks);
+    return std::make_unique<StockSpace>([&](int32_t n_tokens) { return make_context(params, n_tokens, false); },
+                                        chunk_size_);
+}
+
+ContextPtr Session::make_context(const SessionParams & params, int32_t n_tokens, bool flash_attention) {
     LoadGuard guard;
     llama_context_params upstream = llama_context_default_params();
     upstream.n_ctx = static_cast<uint32_t>(n_ctx_);
-    upstream.n_batch = static_cast<uint32_t>(chunk_size_);
+    upstream.n_batch = static_cast<uint32_t>(n_tokens);
     upstream.n_ubatch = upstream.n_batch;
     upstream.n_seq_max = 1;
     upstream.n_outputs_max = 1;
@@ -45,17 +74,20 @@ Session::Session(std::shared_ptr<Model> model, const SessionParams & params, Int
     upstream.type_k = kv_type_from(params.kv_type);
     upstream.type_v = upstream.type_k;
     upstream.no_perf = true;
-    upstream.cb_eval_user_data = &hooks_;  // with cb_eval unset: how graphs find their engine's hooks
+    if (flash_attention) {
+        upstream.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    }
+    upstream.cb_eval_user_data = hooks_.get();  // with cb_eval unset: how graphs find their engine's hooks
     upstream.abort_callback = [](void * data) { return static_cast<Session *>(data)->should_stop(); };
     upstream.abort_callback_data = this;
-    context_.reset(llama_init_from_model(model_->handle(), upstream));
-    if (!context_) {
+    ContextPtr context(llama_init_from_model(model_->handle(), upstream));
+    if (!context) {
         const std::string reason = guard.first_error();
         throw EngineError("llama.cpp could not make a context of " + std::to_string(n_ctx_) + " tokens with a " +
                           params.kv_type + " KV cache" + (reason.empty() ? "" : ": " + reason) +
                           ". Try a smaller context.");
     }
-    tokens_.reserve(static_cast<size_t>(n_ctx_));
+    return context;
 }
 
 int32_t Session::prefill(const std::vector<int32_t> & prompt) {
@@ -66,9 +98,9 @@ int32_t Session::prefill(const std::vector<int32_t> & prompt) {
         throw EngineError("the prompt has " + std::to_string(prompt.size()) + " tokens, the context holds " +
                           std::to_string(n_ctx()));
     }
-    const auto mismatch = std::mismatch(prompt.begin(), prompt.end() - 1, tokens_.begin(), tokens_.end());
-    truncate(static_cast<int32_t>(mismatch.first - prompt.begin()));
-    const auto kept = static_cast<int32_t>(tokens_.size());
+    last_ = nullptr;
+    space_->reuse(prompt);
+    const auto kept = static_cast<int32_t>(tokens().size());
     const auto count = static_cast<int32_t>(prompt.size());
     for (int32_t start = kept; start < count; start += chunk_size_) {
         if (should_stop()) {  // on a GPU llama.cpp does not ask within a step
@@ -81,40 +113,26 @@ int32_t Session::prefill(const std::vector<int32_t> & prompt) {
 }
 
 void Session::decode(int32_t token) {
-    if (static_cast<int32_t>(tokens_.size()) >= n_ctx()) {
+    if (static_cast<int32_t>(tokens().size()) >= n_ctx()) {
         throw EngineError("the context of " + std::to_string(n_ctx_) + " tokens is full");
     }
     compute(&token, 1, true);
 }
 
-void Session::truncate(int32_t n_keep) {
-    if (n_keep >= static_cast<int32_t>(tokens_.size())) {
-        return;
-    }
-    fit_cache_to(n_keep);
-    has_logits_ = false;
-}
-
-// Recurrent state cannot be cut back, so such a model starts over (the caller computes what is then missing).
-void Session::fit_cache_to(int32_t n_keep) {
-    llama_memory_t memory = llama_get_memory(context_.get());
-    if (n_keep > 0 && llama_memory_seq_rm(memory, 0, n_keep, -1)) {
-        tokens_.resize(static_cast<size_t>(n_keep));
-    } else {
-        llama_memory_clear(memory, false);
-        tokens_.clear();
-    }
+void Session::forget() {
+    last_ = nullptr;
+    space_->forget();
 }
 
 const float * Session::logits() const {
-    if (!has_logits_) {
+    if (last_ == nullptr) {
         throw EngineError("there are no logits yet: compute a prompt first");
     }
-    return llama_get_logits_ith(context_.get(), -1);
+    return llama_get_logits_ith(last_, -1);
 }
 
 int32_t Session::sample(Sampler & sampler) {
-    const sampling::Row row = sampler.row(logits(), model_->n_vocab(), tokens_.size());
+    const sampling::Row row = sampler.row(logits(), model_->n_vocab(), tokens().size());
     const int32_t token = sampling::sample_row(workspace_, row);
     sampler.see(token);
     return token;
@@ -125,7 +143,7 @@ std::vector<sampling::TokenLogprob> Session::top_logprobs(int32_t n, int32_t cho
 }
 
 void Session::compute(const int32_t * tokens, int32_t count, bool want_logits) {
-    const auto position = static_cast<int32_t>(tokens_.size());
+    const auto position = static_cast<int32_t>(this->tokens().size());
     std::vector<int32_t> ids(tokens, tokens + count);
     for (int32_t id : ids) {
         if (id < 0 || id >= model_->n_vocab()) {
@@ -150,21 +168,25 @@ void Session::compute(const int32_t * tokens, int32_t count, bool want_logits) {
     batch.seq_id = sequences.data();
     batch.logits = outputs.data();
 
-    has_logits_ = false;
+    last_ = nullptr;
+    space_->place(ids.data(), count);
+    llama_context * context = space_->context_for(count);
+    const int32_t n_reused = llama_perf_context(context).n_reused;
     int32_t status;
     try {
-        status = llama_decode(context_.get(), batch);
+        status = llama_decode(context, batch);
     } catch (...) {
-        fit_cache_to(position);
+        space_->undo();
         throw;
     }
+    n_graphs_built_ += llama_perf_context(context).n_reused == n_reused;
     if (status != 0) {
-        fit_cache_to(position);
+        space_->undo();
     }
     switch (status) {
         case 0:
-            tokens_.insert(tokens_.end(), ids.begin(), ids.end());
-            has_logits_ = want_logits;
+            space_->commit();
+            last_ = want_logits ? context : nullptr;
             return;
         case 1:
             throw EngineError("no room in the KV cache for " + std::to_string(count) + " more tokens");

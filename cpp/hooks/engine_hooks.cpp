@@ -2,8 +2,10 @@
 
 #include <new>
 
+#include "../kv/paged_hook.h"
 #include "ggml.h"
 #include "include/orin_hooks.h"
+#include "llama-graph.h"
 #include "rope_node.h"
 
 namespace orin {
@@ -46,12 +48,22 @@ size_t EngineHooks::rope_table_bytes() const {
 
 }  // namespace orin
 
-void orin_graph_built(void * hooks, ggml_cgraph * graph) {
+llama_memory_i * orin_create_memory(void * hooks, const llama_model & model, const llama_memory_params & params,
+                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter) {
+    orin::PagedHook * paged = hooks == nullptr ? nullptr : static_cast<orin::EngineHooks *>(hooks)->paged();
+    return paged == nullptr ? nullptr : paged->create_memory(model, params, cparams, filter);
+}
+
+void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memory_context_i * memory) {
     if (hooks == nullptr) {
         return;
     }
+    auto & engine = *static_cast<orin::EngineHooks *>(hooks);
+    if (engine.paged() != nullptr) {
+        engine.paged()->graph_built(result, memory);
+    }
     try {
-        static_cast<orin::EngineHooks *>(hooks)->graph_built(graph);
+        engine.graph_built(result.get_gf());
     } catch (const std::bad_alloc &) {
         // nodes without a table take the stock path
     }

@@ -15,6 +15,8 @@ struct ggml_cgraph;
 
 namespace orin {
 
+class PagedHook;
+
 struct HookConfig {
     bool rope = true;   // RoPE on the CPU reads tables
     int32_t n_ctx = 0;  // tokens per sequence: RoPE tables cover positions below it
@@ -23,13 +25,16 @@ struct HookConfig {
 // Must outlive every context it was given to: the nodes of their graphs hold addresses of its tables.
 class EngineHooks {
    public:
-    explicit EngineHooks(HookConfig config) : config_(config) {}
+    explicit EngineHooks(HookConfig config, PagedHook * paged = nullptr) : config_(config), paged_(paged) {}
 
     EngineHooks(const EngineHooks &) = delete;
     EngineHooks & operator=(const EngineHooks &) = delete;
 
     // Marks the nodes of a new model graph that our code serves. Several contexts may call at once.
     void graph_built(ggml_cgraph * graph);
+
+    // Pages of the KV cache, or null.
+    PagedHook * paged() const { return paged_; }
 
     RopeCounters rope_counters() const { return rope_tally_.total(); }
     size_t n_rope_tables() const;
@@ -39,6 +44,7 @@ class EngineHooks {
     RopeTable & table_for(const RopeParams & params);
 
     const HookConfig config_;
+    PagedHook * const paged_;
     RopeTally rope_tally_;
     mutable std::mutex tables_lock_;
     std::vector<std::unique_ptr<RopeTable>> rope_tables_;

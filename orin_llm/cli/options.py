@@ -67,6 +67,17 @@ class EngineOptions:
     chunk_size: Annotated[
         int, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
     ] = 512
+    page_size: Annotated[
+        int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
+    ] = 16
+    prefix_cache: Annotated[
+        bool,
+        flag(
+            "--prefix-cache/--no-prefix-cache",
+            panel=MODEL,
+            help="Find the beginnings of earlier prompts in the KV cache again.",
+        ),
+    ] = True
     hooks: Annotated[
         str,
         flag(
@@ -87,6 +98,8 @@ class EngineOptions:
             gpu_layers=self.gpu_layers,
             hooks=Hooks.parse(self.hooks),
             kv_type=self.kv_type,
+            page_size=self.page_size,
+            prefix_cache=self.prefix_cache,
         )
 
 

@@ -171,6 +171,9 @@ class Completion(Iterator[Chunk]):
 
     def _kv_stats(self) -> KvStats:
         engine = self._engine
+        counters = engine.session.kv_counters()
+        if counters is not None:
+            return KvStats.of_pages(counters)
         token_bytes = kv_bytes_per_token(engine.header, engine.config.kv_type)
         # The newest token is drawn but not yet in the cache.
         used = len(self._prompt) + max(len(self._token_ids) - 1, 0)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from orin_llm.errors import UsageError
 from orin_llm.gguf.footprint import KV_TYPES
 
-HOOK_NAMES = ("rope",)
+HOOK_NAMES = ("rope", "pages", "attention")
+_PAGE_SIZES = "8, 16, 32, 64, 128 or 256"
 INT32_MAX = (1 << 31) - 1
 MAX_SEED = (1 << 64) - 1
 ORDERS = ("orin", "llama")
@@ -67,6 +68,8 @@ class EngineConfig:
         gpu_layers: layers kept on the GPU; -1 is all of them, where there is a GPU.
         hooks: our changes to llama.cpp.
         kv_type: element type of the KV cache.
+        page_size: tokens in a page of the KV cache, a power of two.
+        prefix_cache: find the beginnings of earlier prompts in the cache again.
         use_mmap: map the file where that helps (CPU) instead of reading it.
     """
 
@@ -76,6 +79,8 @@ class EngineConfig:
     gpu_layers: int = -1
     hooks: Hooks = field(default_factory=Hooks)
     kv_type: str = "f16"
+    page_size: int = 16
+    prefix_cache: bool = True
     use_mmap: bool = True
 
     def __post_init__(self) -> None:
@@ -89,6 +94,8 @@ class EngineConfig:
         _require(0 <= self.threads <= 512, "threads", self.threads, "0 … 512")
         layers = self.gpu_layers
         _require(-1 <= layers <= INT32_MAX, "gpu_layers", layers, "-1 (all) or more")
+        size = self.page_size
+        _require(8 <= size <= 256 and size & (size - 1) == 0, "page_size", size, _PAGE_SIZES)
         _require(self.kv_type in KV_TYPES, "kv_type", self.kv_type, ", ".join(KV_TYPES))
 
 

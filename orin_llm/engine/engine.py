@@ -75,15 +75,22 @@ class Engine:
             report,
         )
         self.threads = self.config.threads or read_cpu().threads
-        self._session: _native.Session | None = _native.Session(
-            self._model,
-            n_ctx=self.n_ctx,
-            chunk_size=self.config.chunk_size,
-            threads=self.threads,
-            kv_type=self.config.kv_type,
-            rope="rope" in self.config.hooks.enabled,
-        )
+        self._session: _native.Session | None = _native.Session(self._model, self._session_params())
         self.load_ms = (time.monotonic() - started) * 1e3
+
+    def _session_params(self) -> _native.SessionParams:
+        config, hooks = self.config, self.config.hooks.enabled
+        return _native.SessionParams(
+            n_ctx=self.n_ctx,
+            chunk_size=config.chunk_size,
+            threads=self.threads,
+            kv_type=config.kv_type,
+            rope="rope" in hooks,
+            paged="pages" in hooks,
+            attention="attention" in hooks,
+            page_size=config.page_size,
+            prefix_cache=config.prefix_cache,
+        )
 
     def _context_size(self) -> int:
         n_ctx_train = Hyperparameters(self.header).integer("context_length")
@@ -215,7 +222,7 @@ class Engine:
     def forget(self) -> None:
         """Empty the KV cache: the next prompt is computed from its first token."""
         with self._lock:
-            self.session.truncate(0)
+            self.session.forget()
             self._active = None
 
     @property
@@ -225,12 +232,17 @@ class Engine:
         A hook that was asked for and does not exist for the device is `unavailable`.
         """
         device = self.model.device
-        available = "on" if device == "cpu" else "unavailable"  # the only hook so far is the CPU's
-        on = self.config.hooks.enabled
-        return {
-            "device": device,
-            "hooks": {name: available if name in on else "off" for name in HOOK_NAMES},
-        }
+        available = {"rope"} if device == "cpu" else set()
+        if self.session.kv_counters() is not None:
+            available |= {"pages", "attention"}
+        asked = self.config.hooks.enabled
+
+        def state(name: str) -> str:
+            if name not in asked:
+                return "off"
+            return "on" if name in available else "unavailable"
+
+        return {"device": device, "hooks": {name: state(name) for name in HOOK_NAMES}}
 
     def close(self) -> None:
         """Free the model, after a running step. Completions that go on end with an error."""

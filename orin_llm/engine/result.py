@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,12 +68,13 @@ class Timings:
 
 @dataclass(frozen=True)
 class KvStats:
-    """The KV cache after a completion. A page is one token here: the cache is contiguous.
+    """The KV cache after a completion. Where the model's memory is not paged, a page is one token.
 
     Attributes:
         pages_used: pages that hold a token of this sequence.
-        bytes_used: of those pages; bytes_reserved: of the whole cache.
-        hit_rate: pages found committed among pages read; None where nothing is paged.
+        bytes_used: of those pages; bytes_reserved: what the cache may grow to.
+        hit_rate: pages that were there already among all that attention read, since the engine
+            was made; None where nothing is paged.
         fragmentation: part of the used pages that holds no token.
     """
 
@@ -83,6 +85,21 @@ class KvStats:
     bytes_reserved: int
     hit_rate: float | None = None
     fragmentation: float = 0.0
+
+    @classmethod
+    def of_pages(cls, counters: Mapping[str, float]) -> KvStats:
+        """From what a session counts (see cpp/pages/page_counters.h)."""
+        used, page_bytes = int(counters["used"]), int(counters["page_bytes"])
+        total = used + int(counters["cached"] + counters["free"])
+        return cls(
+            page_size=int(counters["page_size"]),
+            pages_used=used,
+            pages_total=total,
+            bytes_used=used * page_bytes,
+            bytes_reserved=total * page_bytes,
+            hit_rate=counters["hit_rate"],
+            fragmentation=counters["fragmentation"],
+        )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 // The hooks that patched llama.cpp and ggml files call: the only header of ours that they include, so it needs nothing
-// of ours or of theirs and is valid C. docs/hooks.md says where each call sits.
+// of ours or of theirs, and is valid C for those that are C. docs/hooks.md says where each call sits.
 #pragma once
 
 #include <stdbool.h>
@@ -9,11 +9,7 @@
 extern "C" {
 #endif
 
-struct ggml_cgraph;
 struct ggml_tensor;
-
-// A model graph is complete, not yet allocated. `hooks` is the engine's orin::EngineHooks, or null for stock behaviour.
-void orin_graph_built(void * hooks, struct ggml_cgraph * graph);
 
 // A RoPE node carries the address of its table in the two parameter slots that upstream leaves at 0.
 enum { ORIN_ROPE_SLOT_LOW = 0, ORIN_ROPE_SLOT_HIGH = 3 };
@@ -43,4 +39,22 @@ int orin_cuda_custom_launch(struct ggml_tensor * op, void * stream);
 
 #ifdef __cplusplus
 }
+
+#include <functional>
+
+class llm_graph_result;
+struct llama_cparams;
+struct llama_memory_context_i;
+struct llama_memory_i;
+struct llama_memory_params;
+struct llama_model;
+
+// In both, `hooks` is the engine's orin::EngineHooks, or null for stock behaviour.
+
+// The KV cache of a context whose model has nothing but plain attention; null: make the stock one.
+llama_memory_i * orin_create_memory(void * hooks, const llama_model & model, const llama_memory_params & params,
+                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter);
+
+// A model graph is complete, not yet allocated.
+void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memory_context_i * memory);
 #endif

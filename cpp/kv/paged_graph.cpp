@@ -1,0 +1,168 @@
+#include "paged_graph.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "../attention/paged_attention.h"
+#include "ggml-impl.h"
+#include "kv_pool.h"
+#include "llama-batch.h"
+#include "llama-graph.h"
+
+namespace orin {
+namespace {
+
+// The parameters of our node: what ggml wants of a custom op, then our own. They fit into the node's 64 bytes.
+struct NodeParams {
+    ggml_custom_op_params op;
+    float scale;
+    float softcap;
+};
+static_assert(sizeof(NodeParams) <= GGML_MAX_OP_PARAMS);
+
+// Places of the sources, as flash attention has them; the mask makes room for what replaces it.
+enum Source { source_q, source_k, source_v, source_tokens, source_sinks, source_block_tables };
+
+std::optional<attention::KvType> kv_type(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_F16:
+            return attention::KvType::f16;
+        case GGML_TYPE_BF16:
+            return attention::KvType::bf16;
+        case GGML_TYPE_Q8_0:
+            return attention::KvType::q8_0;
+        case GGML_TYPE_Q4_0:
+            return attention::KvType::q4_0;
+        default:
+            return std::nullopt;
+    }
+}
+
+void compute(ggml_tensor * node, int ith, int nth, void * userdata) {
+    auto & setup = *static_cast<PagedAttentionSetup *>(userdata);
+    NodeParams params;
+    std::memcpy(&params, node->op_params, sizeof params);
+    const ggml_tensor & q = *node->src[source_q];
+    const ggml_tensor & k = *node->src[source_k];
+    const ggml_tensor & v = *node->src[source_v];
+    const ggml_tensor & tokens = *node->src[source_tokens];
+    const ggml_tensor & block_tables = *node->src[source_block_tables];
+    const ggml_tensor * sinks = node->src[source_sinks];
+
+    attention::PagedAttention a;
+    a.n_head = static_cast<int32_t>(q.ne[2]);
+    a.n_head_kv = static_cast<int32_t>(k.ne[2]);
+    a.head_dim_k = static_cast<int32_t>(k.ne[0]);
+    a.head_dim_v = static_cast<int32_t>(v.ne[0]);
+    a.scale = params.scale;
+    a.softcap = params.softcap;
+    a.sinks = sinks == nullptr ? nullptr : static_cast<const float *>(sinks->data);
+    a.k_type = *kv_type(k.type);
+    a.v_type = *kv_type(v.type);
+    a.k = k.data;
+    a.v = v.data;
+    a.k_row_bytes = k.nb[1];
+    a.v_row_bytes = v.nb[1];
+    a.page_size = setup.pool.pages().page_size();
+    a.block_tables = static_cast<const int32_t *>(block_tables.data);
+    a.max_pages = static_cast<int32_t>(block_tables.ne[0]);
+    a.n_tokens = static_cast<int32_t>(q.ne[1]);
+    a.rows = static_cast<const int32_t *>(tokens.data);
+    a.positions = a.rows + a.n_tokens;
+    a.q = static_cast<const float *>(q.data);
+    a.q_token_stride = static_cast<int64_t>(q.nb[1] / sizeof(float));
+    a.q_head_stride = static_cast<int64_t>(q.nb[2] / sizeof(float));
+    a.out = static_cast<float *>(node->data);
+    attention::run(a, setup.workspace, ith, nth);
+}
+
+// Which sequence and position each token of a step has, and the pages of these sequences.
+class StepInput : public llm_graph_input_i {
+   public:
+    StepInput(ggml_context * context, const PagedAttentionSetup & setup, int64_t n_tokens)
+        : tokens(ggml_new_tensor_2d(context, GGML_TYPE_I32, n_tokens, 2)),
+          block_tables(ggml_new_tensor_2d(context, GGML_TYPE_I32, setup.max_pages, setup.max_sequences)),
+          pool_(setup.pool) {
+        ggml_set_input(tokens);
+        ggml_set_input(block_tables);
+        ggml_set_name(tokens, "paged_tokens");
+        ggml_set_name(block_tables, "paged_block_tables");
+    }
+
+    void set_input(const llama_ubatch * ubatch) override {
+        auto * rows = static_cast<int32_t *>(tokens->data);
+        auto * positions = rows + ubatch->n_tokens;
+        for (uint32_t i = 0; i < ubatch->n_tokens; i++) {
+            rows[i] = ubatch->seq_id[i][0];
+            positions[i] = ubatch->pos[i];
+        }
+        for (uint32_t s = 0; s < ubatch->n_seqs_unq; s++) {
+            const llama_seq_id sequence = ubatch->seq_id_unq[s];
+            const std::vector<PageId> & pages = pool_.pages().block_table(sequence);
+            std::copy(pages.begin(), pages.end(),
+                      static_cast<int32_t *>(block_tables->data) + sequence * block_tables->ne[0]);
+        }
+    }
+
+    bool can_reuse(const llm_graph_params & params) override { return tokens->ne[0] == params.ubatch.n_tokens; }
+
+    ggml_tensor * const tokens;        // [2, n_tokens]: sequences, then positions
+    ggml_tensor * const block_tables;  // [max_sequences, max_pages]
+
+   private:
+    const KvPool & pool_;
+};
+
+bool is_supported(const ggml_tensor & node) {
+    const float max_bias = ggml_get_op_params_f32(&node, 1);
+    const ggml_tensor & q = *node.src[source_q];
+    const ggml_tensor & k = *node.src[source_k];
+    const ggml_tensor & v = *node.src[source_v];
+    const auto has_sizes = [](const ggml_tensor & t) {
+        return kv_type(t.type) && t.ne[0] % ggml_blck_size(t.type) == 0;
+    };
+    return max_bias == 0.0f && q.type == GGML_TYPE_F32 && q.ne[3] == 1 && has_sizes(k) && has_sizes(v) &&
+           k.ne[0] % 16 == 0 && v.ne[0] % 16 == 0 && q.ne[2] % k.ne[2] == 0;
+}
+
+void remove_leaf(ggml_cgraph & graph, const ggml_tensor * leaf) {
+    ggml_tensor ** end = graph.leafs + graph.n_leafs;
+    graph.n_leafs = static_cast<int>(std::remove(graph.leafs, end, leaf) - graph.leafs);
+}
+
+}  // namespace
+
+int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup) {
+    ggml_cgraph & graph = *result.get_gf();
+    StepInput * input = nullptr;
+    int n_nodes = 0;
+    for (int i = 0; i < graph.n_nodes; i++) {
+        ggml_tensor & node = *graph.nodes[i];
+        if (node.op != GGML_OP_FLASH_ATTN_EXT) {
+            continue;
+        }
+        if (!is_supported(node)) {
+            throw std::runtime_error(std::string("paged attention does not compute ") + node.name);
+        }
+        if (input == nullptr) {
+            input = static_cast<StepInput *>(
+                result.add_input(std::make_unique<StepInput>(result.get_ctx(), setup, node.src[source_q]->ne[1])));
+            ggml_build_forward_expand(&graph, input->tokens);
+            ggml_build_forward_expand(&graph, input->block_tables);
+        }
+        remove_leaf(graph, node.src[3]);
+        const NodeParams params = {
+            {compute, GGML_N_TASKS_MAX, &setup}, ggml_get_op_params_f32(&node, 0), ggml_get_op_params_f32(&node, 2)};
+        ggml_set_op_params(&node, &params, sizeof params);
+        node.op = GGML_OP_CUSTOM;
+        node.src[source_tokens] = input->tokens;
+        node.src[source_block_tables] = input->block_tables;
+        n_nodes++;
+    }
+    return n_nodes;
+}
+
+}  // namespace orin

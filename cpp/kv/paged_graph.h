@@ -1,0 +1,24 @@
+// Puts paged attention in the place of flash attention in a model graph that was just built.
+#pragma once
+
+#include "../attention/workspace.h"
+
+class llm_graph_result;
+
+namespace orin {
+
+class KvPool;
+
+// What the attention ops of one context share. Must outlive its graphs: their nodes hold its address.
+struct PagedAttentionSetup {
+    const KvPool & pool;
+    int32_t max_sequences;
+    int32_t max_pages;  // of a sequence
+    attention::Workspace workspace;
+};
+
+// Every flash attention node becomes a custom op that reads pages through the block tables; the mask leaves the graph.
+// Returns how many there were. Throws std::runtime_error naming a node that is not supported.
+int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup);
+
+}  // namespace orin

@@ -1,0 +1,43 @@
+// Paging for one engine: gives its contexts a KV cache over the pool, and their graphs paged attention.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "paged_graph.h"
+
+struct llama_cparams;
+struct llama_memory_context_i;
+struct llama_memory_i;
+struct llama_memory_params;
+struct llama_model;
+
+namespace orin {
+
+struct PagedHookConfig {
+    int32_t max_sequences = 1;
+    int32_t max_tokens = 0;       // of a sequence
+    int32_t max_step_tokens = 1;  // of all contexts
+    int32_t n_threads = 1;
+    // Off: stock attention reads the pool through cells that mirror it. The oracle of the tests.
+    bool attention = true;
+};
+
+// Must outlive the contexts that it served.
+class PagedHook {
+   public:
+    PagedHook(KvPool & pool, const PagedHookConfig & config) : pool_(pool), config_(config) {}
+
+    // A KV cache for a context whose model has plain attention in all layers.
+    llama_memory_i * create_memory(const llama_model & model, const llama_memory_params & params,
+                                   const llama_cparams & cparams, const std::function<bool(int32_t)> & filter);
+    // Throws std::runtime_error where a graph over our cache has attention that pages cannot serve.
+    void graph_built(llm_graph_result & result, const llama_memory_context_i * memory);
+
+   private:
+    KvPool & pool_;
+    const PagedHookConfig config_;
+    std::unique_ptr<PagedAttentionSetup> setup_;  // made with the first cache
+};
+
+}  // namespace orin

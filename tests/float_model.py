@@ -1,0 +1,31 @@
+"""A model with all its weights as F32: no activation is rounded to 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import gguf
+import numpy as np
+from numpy.typing import NDArray
+
+from orin_llm._native import TensorInfo, check_gguf
+from orin_llm.models.gguf_io import Tensor, metadata_of, write_gguf
+
+
+def write_float32(source: Path, out: Path) -> None:
+    """Write the model of `source` with the same weights, not quantized."""
+    header = check_gguf(str(source))
+    data = np.memmap(source, dtype=np.uint8, mode="r")
+
+    def floats(tensor: TensorInfo) -> Iterator[NDArray[np.float32]]:
+        span = np.asarray(data[tensor.offset : tensor.offset + tensor.nbytes])
+        rows = span.reshape(int(np.prod(tensor.shape[1:])), -1)
+        kind = gguf.GGMLQuantizationType[tensor.type]
+        yield np.ascontiguousarray(gguf.dequantize(rows, kind), dtype=np.float32)
+
+    tensors = [
+        Tensor(tensor.name, tensor.shape, "F32", lambda tensor=tensor: floats(tensor))
+        for tensor in header.tensors
+    ]
+    write_gguf(out, metadata_of(header), tensors)

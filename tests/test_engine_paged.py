@@ -1,0 +1,243 @@
+"""Sequences in pages on a real model: numbers, reuse, growth, graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import gguf_bytes
+import numpy as np
+import pytest
+from float_model import write_float32
+from greedy import GreedyText, greedy_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[1] / "calibration" / "greedy_smollm2.json").read_text(encoding="utf-8")
+)["texts"]
+TEXT = (GOLDEN[0]["prompt_tokens"] * 20)[:200]
+
+PAGED = Hooks()
+CELLS = Hooks(frozenset({"rope", "pages"}))  # stock attention over the pool
+STOCK = Hooks(frozenset({"rope"}))
+
+
+@pytest.fixture(scope="module")
+def float_model(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    out = tmp_path_factory.mktemp("paged") / "float32.gguf"
+    write_float32(smollm2, out)
+    yield out
+    out.unlink()
+
+
+def engine_with(model: Path, hooks: Hooks = PAGED, **config: object) -> Engine:
+    return Engine(model, EngineConfig(threads=1, hooks=hooks, **{"n_ctx": 512, **config}))  # type: ignore[arg-type]
+
+
+def followed(engine: Engine, n_decode: int = 8) -> NDArray[np.float64]:
+    """Logits after a prompt and each of some tokens more: [1 + n_decode, n_vocab]."""
+    engine.forget()
+    engine.session.prefill(TEXT)
+    rows = [engine.session.logits()]
+    for token in TEXT[:n_decode]:
+        engine.session.decode(token)
+        rows.append(engine.session.logits())
+    return np.array(rows, dtype=np.float64)
+
+
+def rms(x: NDArray[np.float64]) -> float:
+    return float(np.sqrt((x * x).mean()))
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+def test_logits_are_those_of_the_stock_cache_within_its_rounding(float_model: Path) -> None:
+    with engine_with(float_model, STOCK) as stock, engine_with(float_model) as paged:
+        difference = followed(paged) - followed(stock)
+    # Stock attention adds up V in half precision: with prompts in other chunks it differs from
+    # itself by as much. A wrong position, page or head is off by more than 1.
+    assert rms(difference) < 0.04
+    assert np.abs(difference).max() < 0.25
+
+
+@pytest.mark.parametrize("kv_type, bound", [("bf16", 0.06), ("q8_0", 0.15)])
+def test_other_kv_types_differ_from_stock_by_rounding_only(
+    float_model: Path, kv_type: str, bound: float
+) -> None:
+    with (
+        engine_with(float_model, STOCK, kv_type=kv_type) as stock,
+        engine_with(float_model, kv_type=kv_type) as paged,
+    ):
+        assert rms(followed(paged) - followed(stock)) < bound
+
+
+def test_quantized_keys_and_values_cost_no_more_than_with_stock_attention(
+    float_model: Path,
+) -> None:
+    with engine_with(float_model) as engine:
+        reference = followed(engine)
+    loss = {}
+    for hooks in (PAGED, STOCK):
+        with engine_with(float_model, hooks, kv_type="q8_0") as engine:
+            loss[hooks] = rms(followed(engine) - reference)
+    assert loss[PAGED] <= 1.1 * loss[STOCK]
+
+
+def test_stock_attention_over_the_pool_reads_what_was_written_there(float_model: Path) -> None:
+    # bf16 is added up in one way whatever the shapes are, so the bits are the same.
+    with (
+        engine_with(float_model, STOCK, kv_type="bf16") as stock,
+        engine_with(float_model, CELLS, kv_type="bf16") as cells,
+    ):
+        assert np.array_equal(followed(cells), followed(stock))
+
+
+def test_pages_and_chunks_of_any_size_give_the_same_bits(float_model: Path) -> None:
+    with engine_with(float_model) as engine:
+        expected = followed(engine)
+    for page_size, chunk_size in ((8, 33), (256, 200)):
+        with engine_with(float_model, page_size=page_size, chunk_size=chunk_size) as engine:
+            assert np.array_equal(followed(engine), expected)
+
+
+@pytest.mark.parametrize("case", range(3))
+def test_greedy_text_is_stocks_or_first_differs_at_a_close_tie(
+    float_model: Path, case: int
+) -> None:
+    def text(hooks: Hooks) -> GreedyText:
+        with engine_with(float_model, hooks) as engine:
+            return greedy_text(engine, GOLDEN[case]["prompt_tokens"], 32)
+
+    assert text(PAGED).agrees_with(text(STOCK), tie=0.02)
+
+
+# -- reuse ----------------------------------------------------------------------------------------
+
+
+def answer(engine: Engine, prompt: list[int], n: int = 4) -> tuple[tuple[int, ...], int]:
+    completion = engine.complete(Request(prompt, SamplingParams(temperature=0), max_tokens=n))
+    for _ in completion:
+        pass
+    return completion.result.token_ids, completion.result.cached_tokens
+
+
+def test_a_beginning_is_found_again_after_another_conversation(tiny_model: Path) -> None:
+    with engine_with(tiny_model, n_ctx=256) as engine:
+        first, other = list(range(100, 164)), list(range(200, 240))
+        answer(engine, first)
+        answer(engine, other)
+        assert answer(engine, [*first, 90, 91])[1] == 64
+
+
+def test_without_the_prefix_cache_only_the_last_sequence_is_continued(tiny_model: Path) -> None:
+    with engine_with(tiny_model, n_ctx=256, prefix_cache=False) as engine:
+        first, other = list(range(100, 164)), list(range(200, 240))
+        answer(engine, first)
+        assert answer(engine, [*first, 90, 91])[1] == 64
+        answer(engine, other)
+        assert answer(engine, [*first, 90, 91])[1] == 0
+
+
+def test_forgetting_leaves_nothing_to_be_found_and_gives_pages_back(tiny_model: Path) -> None:
+    with engine_with(tiny_model, n_ctx=256) as engine:
+        answer(engine, list(range(100, 164)))
+        engine.forget()
+        counters = engine.session.kv_counters()
+        assert counters is not None
+        assert counters["used"] == counters["cached"] == 0
+        assert answer(engine, list(range(100, 164)))[1] == 0
+
+
+# Few different tokens and lengths around the page size, so that beginnings are shared.
+prompts = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(1, 60), st.integers(100, 102)),
+    min_size=2,
+    max_size=8,
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(prompts, st.sampled_from([8, 16, 64]))
+def test_what_came_before_never_changes_an_answer(
+    tiny_model: Path, drawn: list[tuple[int, int, int]], page_size: int
+) -> None:
+    with engine_with(tiny_model, n_ctx=128, page_size=page_size, chunk_size=24) as engine:
+        for start, length, last in drawn:
+            prompt = [(110 + 7 * start + i) % 290 for i in range(length)] + [last]
+            reused = answer(engine, prompt, 3)[0]
+            engine.session.prefill(prompt)
+            with_reuse = engine.session.logits()
+            with engine_with(tiny_model, n_ctx=128, chunk_size=24) as alone:
+                assert answer(alone, prompt, 3)[0] == reused
+                alone.session.prefill(prompt)
+                np.testing.assert_array_equal(alone.session.logits(), with_reuse)
+
+
+# -- growth and graphs ----------------------------------------------------------------------------
+
+
+def test_memory_follows_use(smollm2: Path) -> None:
+    with engine_with(smollm2, n_ctx=8192) as engine:
+        answer(engine, TEXT[:30], 2)
+        counters = engine.session.kv_counters()
+        assert counters is not None
+        pages = -(-31 // 16) + 1  # and the scratch page
+        assert counters["committed_bytes"] == pages * counters["page_bytes"]
+        assert (
+            counters["page_bytes"] == 16 * 30 * 2 * 3 * 64 * 2
+        )  # layers, K and V, heads, size, f16
+
+
+def test_no_graph_is_built_anew_while_the_context_grows(tiny_model: Path) -> None:
+    with engine_with(tiny_model, n_ctx=256, chunk_size=16) as engine:
+        session = engine.session
+        session.prefill(list(range(100, 132)))
+        session.decode(99)
+        for turn in range(3):
+            built = session.n_graphs_built
+            for token in range(100, 150):
+                session.decode(token)
+            assert session.n_graphs_built == built
+            session.prefill(list(range(110 + turn, 140 + turn)))  # in a context of its own
+
+
+def test_every_page_is_counted_once(tiny_model: Path) -> None:
+    with engine_with(tiny_model, n_ctx=256) as engine:
+        answer(engine, list(range(100, 164)), 8)
+        counters = engine.session.kv_counters()
+        assert counters is not None
+        assert counters["used"] == -(-71 // 16)  # the last token drawn is not yet there
+        assert counters["used"] + counters["cached"] + counters["free"] == 256 // 16 + 1
+        assert 0 < counters["hit_rate"] < 1
+
+
+# -- what is not paged ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"n_embd": 48, "n_head": 4, "n_head_kv": 2},  # heads of 12
+        {"shape": gguf_bytes.Shape(arch="gemma2")},  # a cache for layers with a window, another
+    ],
+    ids=["odd head size", "sliding window"],
+)
+def test_other_models_run_on_llama_cpps_own_memory_and_say_so(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
+    model = tmp_path / "other.gguf"
+    model.write_bytes(gguf_bytes.tiny_llama_bytes(**changes))
+    with engine_with(model, n_ctx=128) as engine, engine_with(model, STOCK, n_ctx=128) as stock:
+        assert engine.session.kv_counters() is None
+        assert engine.backend["hooks"] == {
+            "rope": "on",
+            "pages": "unavailable",
+            "attention": "unavailable",
+        }
+        assert answer(engine, list(range(100, 140)))[0] == answer(stock, list(range(100, 140)))[0]
