@@ -31,6 +31,9 @@ COLUMNS = (
 )
 
 
+MAX_CHUNK = 8192  # as an engine takes it
+
+
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -41,7 +44,14 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true", help="one object on stdout")
     parser.add_argument("--plot", type=Path, metavar="PNG", help="draw the distributions")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if not 1 <= options.chunk <= MAX_CHUNK:
+        parser.error(f"--chunk is {options.chunk}: expected 1 … {MAX_CHUNK}")
+    if options.seed < 0:
+        parser.error(f"--seed is {options.seed}: expected 0 or more")
+    if options.plot is not None and not options.plot.absolute().parent.is_dir():
+        parser.error(f"--plot: there is no directory {options.plot.parent}")
+    return options
 
 
 def show(results: list[Figures]) -> None:
@@ -96,4 +106,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -153,3 +153,18 @@ def test_a_plot_is_drawn(capsys, tmp_path):
     path = tmp_path / "latency.png"
     assert simulate_scheduler.main(["--trace", "equal", "--plot", str(path)]) == 0
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "arguments, named",
+    [
+        (["--chunk", "0"], "--chunk is 0: expected 1"),
+        (["--seed", "-1"], "--seed is -1: expected 0"),
+        (["--plot", "/nowhere/at/all.png"], "no directory /nowhere/at"),
+    ],
+)
+def test_what_a_flag_cannot_be_is_wrong_usage(capsys, arguments, named):
+    with pytest.raises(SystemExit) as left:
+        simulate_scheduler.main(arguments)
+    assert left.value.code == 2
+    assert named in capsys.readouterr().err
