@@ -57,6 +57,7 @@ __all__ = [
     "spm_vocab",
     "string",
     "tiny_experts",
+    "tiny_latent",
     "tiny_llama",
     "tiny_llama_bytes",
     "u32",
@@ -166,23 +167,21 @@ def _layer_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
 def model_tensors(shape: Shape, seed: int = 0) -> list[Tensor]:
     """Random weights that keep activations near 1; the output matrix is the embedding."""
     rng = np.random.default_rng(seed)
-
-    def random(name: str, size: tuple[int, ...]) -> Tensor:
-        if len(size) == 1:
-            return Tensor(name, size, F32, np.ones(size, dtype="<f4").tobytes())
-        values = rng.standard_normal(math.prod(size)) / math.sqrt(size[0])
-        return Tensor(name, size, F32, values.astype("<f4").tobytes())
-
-    tensors = [
-        random("token_embd.weight", (shape.n_embd, shape.n_vocab)),
-        random("output_norm.weight", (shape.n_embd,)),
-    ]
+    sizes: dict[str, tuple[int, ...]] = {
+        "token_embd.weight": (shape.n_embd, shape.n_vocab),
+        "output_norm.weight": (shape.n_embd,),
+    }
     for layer in range(shape.n_layer):
-        tensors += [
-            random(f"blk.{layer}.{name}.weight", size)
-            for name, size in _layer_shapes(shape).items()
-        ]
-    return tensors
+        for name, size in _layer_shapes(shape).items():
+            sizes[f"blk.{layer}.{name}.weight"] = size
+    return [_random(name, size, rng) for name, size in sizes.items()]
+
+
+def _random(name: str, size: tuple[int, ...], rng: np.random.Generator) -> Tensor:
+    if len(size) == 1:
+        return Tensor(name, size, F32, np.ones(size, dtype="<f4").tobytes())
+    values = rng.standard_normal(math.prod(size)) / math.sqrt(size[0])
+    return Tensor(name, size, F32, values.astype("<f4").tobytes())
 
 
 def tiny_llama(
@@ -233,6 +232,42 @@ def tiny_experts(arch: str = "llama", n_expert: int = 4, ff: int = 96) -> Image:
         f"{arch}.expert_used_count": u32(2),
         f"{arch}.expert_feed_forward_length": u32(ff),
     }
+    return tiny_llama(shape=shape, metadata=metadata, tensors=tensors)
+
+
+def tiny_latent(rank: int = 32, part: int = 16) -> Image:
+    """A deepseek2 model whose cache holds compressed keys, values among them (MLA).
+
+    rank: of what is kept for all heads; part: size of a head's rotated and of its other half.
+    """
+    shape = Shape(arch="deepseek2", n_head_kv=1)
+    new = {
+        "attn_kv_a_norm": (rank,),
+        "attn_q": (shape.n_embd, shape.n_head * 2 * part),
+        "attn_kv_a_mqa": (shape.n_embd, rank + part),
+        "attn_k_b": (part, rank, shape.n_head),
+        "attn_v_b": (rank, shape.head, shape.n_head),
+    }
+    tensors: dict[str, Tensor | None] = {}
+    for layer in range(shape.n_layer):
+        for name, size in new.items():
+            full = f"blk.{layer}.{name}.weight"
+            tensors[full] = _random(full, size, np.random.default_rng(len(tensors)))
+        for name in ("attn_k", "attn_v"):
+            tensors[f"blk.{layer}.{name}.weight"] = None
+    numbers = {
+        "attention.q_lora_rank": 0,
+        "attention.kv_lora_rank": rank,
+        "attention.key_length": rank + part,
+        "attention.value_length": rank,
+        "attention.key_length_mla": 2 * part,
+        "attention.value_length_mla": shape.head,
+        "rope.dimension_count": part,
+        "leading_dense_block_count": shape.n_layer,
+        "expert_feed_forward_length": shape.n_ff,
+        "expert_shared_count": 1,
+    }
+    metadata = {f"{shape.arch}.{key}": u32(value) for key, value in numbers.items()}
     return tiny_llama(shape=shape, metadata=metadata, tensors=tensors)
 
 

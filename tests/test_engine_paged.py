@@ -220,19 +220,25 @@ def test_every_page_is_counted_once(tiny_model: Path) -> None:
 # -- what is not paged ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"n_embd": 48, "n_head": 4, "n_head_kv": 2},  # heads of 12
-        {"shape": gguf_bytes.Shape(arch="gemma2")},  # a cache for layers with a window, another
-    ],
-    ids=["odd head size", "sliding window"],
-)
-def test_other_models_run_on_llama_cpps_own_memory_and_say_so(
-    tmp_path: Path, changes: dict[str, object]
-) -> None:
+def tiny_of(arch: str) -> gguf_bytes.Image:
+    return gguf_bytes.tiny_llama(shape=gguf_bytes.Shape(arch=arch))
+
+
+OTHER_MODELS = {
+    "odd head size": gguf_bytes.tiny_llama(n_embd=48, n_head=4, n_head_kv=2),  # heads of 12
+    "sliding window": tiny_of("gemma2"),  # a cache for layers with a window, another for the rest
+    "latent attention": gguf_bytes.tiny_latent(),
+    "bidirectional attention": gguf_bytes.tiny_llama(
+        metadata={"llama.attention.causal": gguf_bytes.boolean(False)}
+    ),
+    "attention within the step": tiny_of("llama-embed"),
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_MODELS)
+def test_other_models_run_on_llama_cpps_own_memory_and_say_so(tmp_path: Path, kind: str) -> None:
     model = tmp_path / "other.gguf"
-    model.write_bytes(gguf_bytes.tiny_llama_bytes(**changes))
+    model.write_bytes(OTHER_MODELS[kind].data)
     with engine_with(model, n_ctx=128) as engine, engine_with(model, STOCK, n_ctx=128) as stock:
         assert engine.session.kv_counters() is None
         assert engine.backend["hooks"] == {

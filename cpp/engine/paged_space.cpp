@@ -47,7 +47,7 @@ PagedSpace::PagedSpace(const PagedSpaceConfig & config)
 
 void PagedSpace::make_contexts(const MakeContext & make_context) {
     prefill_ = make_context(config_.chunk_size);
-    if (!pool_.has_storage()) {
+    if (pool_.storage() == nullptr) {
         throw EngineError("the model's memory is not a plain KV cache");
     }
     decode_ = make_context(1);

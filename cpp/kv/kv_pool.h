@@ -20,7 +20,8 @@ class KvPool {
 
     // The storage, made by the first context for its layers. The others' layers must be the same.
     KvStorage & storage_for(const std::vector<KvLayerSize> & layers);
-    bool has_storage() const { return storage_ != nullptr; }
+    // Null before the first context.
+    const KvStorage * storage() const { return storage_.get(); }
 
     // Does the copies on write of the step that was just placed. Before its rows are computed.
     void copy_pages();

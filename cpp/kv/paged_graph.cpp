@@ -24,7 +24,15 @@ struct NodeParams {
 static_assert(sizeof(NodeParams) <= GGML_MAX_OP_PARAMS);
 
 // Places of the sources, as flash attention has them; the mask makes room for what replaces it.
-enum Source { source_q, source_k, source_v, source_tokens, source_sinks, source_block_tables };
+enum Source {
+    source_q,
+    source_k,
+    source_v,
+    source_mask,
+    source_tokens = source_mask,
+    source_sinks,
+    source_block_tables,
+};
 
 std::optional<attention::KvType> kv_type(ggml_type type) {
     switch (type) {
@@ -116,7 +124,17 @@ class StepInput : public llm_graph_input_i {
     const KvPool & pool_;
 };
 
-bool is_supported(const ggml_tensor & node) {
+// Some graphs attend to the keys of the step alone, or change the mask.
+bool reads_pool_causally(const ggml_tensor & node, const KvPool & pool) {
+    const auto is_layer = [&](const ggml_tensor & t) {
+        return t.view_src != nullptr && t.view_src->buffer == pool.storage()->buffer() && t.view_offs == 0;
+    };
+    const ggml_tensor * mask = node.src[source_mask];
+    return is_layer(*node.src[source_k]) && is_layer(*node.src[source_v]) && mask != nullptr &&
+           mask->op == GGML_OP_NONE;
+}
+
+bool has_supported_sizes(const ggml_tensor & node) {
     const float max_bias = ggml_get_op_params_f32(&node, 1);
     const ggml_tensor & q = *node.src[source_q];
     const ggml_tensor & k = *node.src[source_k];
@@ -144,7 +162,7 @@ int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup) 
         if (node.op != GGML_OP_FLASH_ATTN_EXT) {
             continue;
         }
-        if (!is_supported(node)) {
+        if (!reads_pool_causally(node, setup.pool) || !has_supported_sizes(node)) {
             throw std::runtime_error(std::string("paged attention does not compute ") + node.name);
         }
         if (input == nullptr) {
@@ -153,7 +171,7 @@ int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup) 
             ggml_build_forward_expand(&graph, input->tokens);
             ggml_build_forward_expand(&graph, input->block_tables);
         }
-        remove_leaf(graph, node.src[3]);
+        remove_leaf(graph, node.src[source_mask]);
         const NodeParams params = {
             {compute, GGML_N_TASKS_MAX, &setup}, ggml_get_op_params_f32(&node, 0), ggml_get_op_params_f32(&node, 2)};
         ggml_set_op_params(&node, &params, sizeof params);

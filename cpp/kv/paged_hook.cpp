@@ -26,6 +26,9 @@ attention::Limits limits_of(const llama_hparams & hparams, const PagedHookConfig
 
 llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama_memory_params & params,
                                           const llama_cparams & cparams, const std::function<bool(int32_t)> & filter) {
+    if (model.hparams.is_mla() || !cparams.causal_attn) {
+        return nullptr;
+    }
     if (config_.attention && !setup_) {
         const int32_t max_pages = config_.max_tokens / pool_.pages().page_size() + 1;
         setup_.reset(new PagedAttentionSetup{pool_, config_.max_sequences, max_pages,

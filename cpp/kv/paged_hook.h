@@ -28,7 +28,8 @@ class PagedHook {
    public:
     PagedHook(KvPool & pool, const PagedHookConfig & config) : pool_(pool), config_(config) {}
 
-    // A KV cache for a context whose model has plain attention in all layers.
+    // A KV cache for a context whose model has plain attention in all layers. Null where values are part of the keys
+    // (latent attention), and where tokens see later ones.
     llama_memory_i * create_memory(const llama_model & model, const llama_memory_params & params,
                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter);
     // Throws std::runtime_error where a graph over our cache has attention that pages cannot serve.
