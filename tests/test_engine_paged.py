@@ -217,6 +217,17 @@ def test_every_page_is_counted_once(tiny_model: Path) -> None:
         assert 0 < counters["hit_rate"] < 1
 
 
+def test_a_result_tells_of_its_own_sequence_whatever_came_after(tiny_model: Path) -> None:
+    with engine_with(tiny_model, n_ctx=256) as engine:
+        first = engine.complete(Request(list(range(100, 164)), SamplingParams(temperature=0), 2))
+        for _ in first:
+            pass
+        kv = first.result.kv
+        answer(engine, [100, 101, 102])
+        assert first.result.kv == kv
+    assert first.result.kv == kv
+
+
 # -- what is not paged ---------------------------------------------------------------------------
 
 

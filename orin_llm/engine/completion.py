@@ -74,6 +74,8 @@ class Completion(Iterator[Chunk]):
         self._times: list[float] = []  # monotonic seconds of each token drawn, an end token too
         self._started = time.monotonic()
         self._cached_tokens = 0
+        with engine._lock:
+            self._kv_counters = engine.session.kv_counters()  # after the last step
         self._finish_reason: FinishReason | None = None
         self._end = False
 
@@ -115,6 +117,7 @@ class Completion(Iterator[Chunk]):
             if self._request.logprobs is not None:
                 *top, (_, chosen) = session.top_logprobs(self._request.logprobs, token)
                 logprobs = (TokenLogprobs(token, chosen, tuple(top)),)
+            self._kv_counters = session.kv_counters()
             engine._active = self
         return token, logprobs
 
@@ -171,9 +174,8 @@ class Completion(Iterator[Chunk]):
 
     def _kv_stats(self) -> KvStats:
         engine = self._engine
-        counters = engine.session.kv_counters()
-        if counters is not None:
-            return KvStats.of_pages(counters)
+        if self._kv_counters is not None:
+            return KvStats.of_pages(self._kv_counters)
         token_bytes = kv_bytes_per_token(engine.header, engine.config.kv_type)
         # The newest token is drawn but not yet in the cache.
         used = len(self._prompt) + max(len(self._token_ids) - 1, 0)
