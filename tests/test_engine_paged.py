@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,6 +178,34 @@ def test_what_came_before_never_changes_an_answer(
                 assert answer(alone, prompt, 3)[0] == reused
                 alone.session.prefill(prompt)
                 np.testing.assert_array_equal(alone.session.logits(), with_reuse)
+
+
+def test_an_interrupted_step_is_undone(smollm2: Path) -> None:
+    class Stop(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stop
+
+    with engine_with(smollm2, n_ctx=256) as engine:
+        session = engine.session
+        session.prefill(TEXT)
+        expected = session.logits()
+        engine.forget()
+        previous = signal.signal(signal.SIGALRM, stop)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Stop):
+                session.prefill(TEXT)  # one step of some hundred milliseconds
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
+        assert session.n_tokens in (0, len(TEXT))
+        session.prefill(TEXT)
+        np.testing.assert_array_equal(session.logits(), expected)
+        counters = session.kv_counters()
+        assert counters is not None
+        assert counters["tokens"] == len(TEXT)
 
 
 # -- growth and graphs ----------------------------------------------------------------------------
