@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -221,6 +222,28 @@ def test_memory_follows_use(smollm2: Path) -> None:
         assert (
             counters["page_bytes"] == 16 * 30 * 2 * 3 * 64 * 2
         )  # layers, K and V, heads, size, f16
+
+
+def anonymous_bytes() -> int:
+    """Memory that this process has of the system, mapped files left out."""
+    line = re.search(r"^RssAnon:\s+(\d+) kB$", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert line is not None
+    return int(line[1]) * 1024
+
+
+def test_the_system_gives_memory_as_cells_are_written_and_gets_it_back(smollm2: Path) -> None:
+    before = anonymous_bytes()
+    with engine_with(smollm2, n_ctx=8192) as engine:
+        reserved = 8192 * 30 * 2 * 3 * 64 * 2
+        assert anonymous_bytes() - before < reserved / 2
+        engine.session.prefill(TEXT * 2)
+        engine.forget()  # compute buffers stay
+        empty = anonymous_bytes()
+        engine.session.prefill(TEXT * 2)
+        held = anonymous_bytes() - empty
+        assert held > 0.9 * reserved * 400 / 8192
+        engine.forget()
+        assert anonymous_bytes() - empty < 0.3 * held
 
 
 def test_no_graph_is_built_anew_while_the_context_grows(tiny_model: Path) -> None:
