@@ -108,6 +108,18 @@ def test_pages_and_chunks_of_any_size_give_the_same_bits(float_model: Path) -> N
             assert np.array_equal(followed(engine), expected)
 
 
+def test_two_threads_compute_what_one_does(tiny_model: Path) -> None:
+    prompt = [100 + 7 * i % 190 for i in range(200)]
+    rows = []
+    for threads in (1, 2):
+        with Engine(tiny_model, EngineConfig(n_ctx=256, threads=threads)) as engine:
+            engine.session.prefill(prompt)
+            rows.append(engine.session.logits())
+            engine.session.decode(100)
+            rows.append(engine.session.logits())
+    np.testing.assert_allclose(rows[2:], rows[:2], atol=1e-4)
+
+
 @pytest.mark.parametrize("case", range(3))
 def test_greedy_text_is_stocks_or_first_differs_at_a_close_tie(
     float_model: Path, case: int
