@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-import gguf_bytes
 import numpy as np
 import pytest
 from float_model import write_float32
@@ -290,35 +289,3 @@ def test_a_result_tells_of_its_own_sequence_whatever_came_after(tiny_model: Path
         answer(engine, [100, 101, 102])
         assert first.result.kv == kv
     assert first.result.kv == kv
-
-
-# -- what is not paged ---------------------------------------------------------------------------
-
-
-def tiny_of(arch: str) -> gguf_bytes.Image:
-    return gguf_bytes.tiny_llama(shape=gguf_bytes.Shape(arch=arch))
-
-
-OTHER_MODELS = {
-    "odd head size": gguf_bytes.tiny_llama(n_embd=48, n_head=4, n_head_kv=2),  # heads of 12
-    "sliding window": tiny_of("gemma2"),  # a cache for layers with a window, another for the rest
-    "latent attention": gguf_bytes.tiny_latent(),
-    "bidirectional attention": gguf_bytes.tiny_llama(
-        metadata={"llama.attention.causal": gguf_bytes.boolean(False)}
-    ),
-    "attention within the step": tiny_of("llama-embed"),
-}
-
-
-@pytest.mark.parametrize("kind", OTHER_MODELS)
-def test_other_models_run_on_llama_cpps_own_memory_and_say_so(tmp_path: Path, kind: str) -> None:
-    model = tmp_path / "other.gguf"
-    model.write_bytes(OTHER_MODELS[kind].data)
-    with engine_with(model, n_ctx=128) as engine, engine_with(model, STOCK, n_ctx=128) as stock:
-        assert engine.session.kv_counters() is None
-        assert engine.backend["hooks"] == {
-            "rope": "on",
-            "pages": "unavailable",
-            "attention": "unavailable",
-        }
-        assert answer(engine, list(range(100, 140)))[0] == answer(stock, list(range(100, 140)))[0]
