@@ -1,7 +1,6 @@
 #include "session.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "paged_space.h"
 #include "runtime.h"
