@@ -85,10 +85,10 @@ void PagedSpace::forget() {
 }
 
 void PagedSpace::place(const int32_t * tokens, int32_t n_tokens) {
+    placed_.assign(tokens, tokens + n_tokens);  // first: it may throw, and then nothing has been placed
     if (!pages_.append(sequence_, tokens, n_tokens)) {
         throw EngineError("no room in the KV cache for " + std::to_string(n_tokens) + " more tokens");
     }
-    placed_.assign(tokens, tokens + n_tokens);
     pool_.copy_pages();
     pool_.note_growth();
 }

@@ -33,6 +33,8 @@ KvStorage::KvStorage(const std::vector<KvLayerSize> & layers, int64_t n_cells)
         throw std::bad_alloc();
     }
     memory_ = static_cast<char *>(memory);
+    // Or where huge pages are for all, the first token would take one in every layer.
+    madvise(memory_, n_bytes_, MADV_NOHUGEPAGE);
     char * next = memory_;
     for (const KvLayerSize & size : sizes_) {
         char * k = next;
