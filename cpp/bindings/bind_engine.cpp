@@ -151,7 +151,7 @@ void bind_engine(py::module_ & m) {
                  }
                  py::dict result = to_dict(pool->pages().counters(), pool->pages().page_size());
                  result["page_size"] = pool->pages().page_size();
-                 result["page_bytes"] = pool->bytes_per_cell() * pool->pages().page_size();
+                 result["page_bytes"] = pool->page_bytes();
                  result["committed_bytes"] = pool->committed_bytes();
                  return result;
              })

@@ -1,6 +1,7 @@
 // Where the keys and values of a sequence are kept, and which of llama.cpp's contexts computes its steps.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -36,13 +37,20 @@ class KvSpace {
 
     // Throws EngineError where there is no room.
     virtual void place(const int32_t * tokens, int32_t n_tokens) = 0;
-    virtual void commit() = 0;
+    // The tokens that were placed are computed.
+    virtual void commit(const int32_t * tokens, int32_t n_tokens) = 0;
     virtual void undo() = 0;
 
     // Null where nothing is paged.
     virtual const KvPool * pool() const { return nullptr; }
 
    protected:
+    // How many tokens `prompt` and the sequence begin with alike, the prompt's last one left out.
+    int32_t common_prefix(const std::vector<int32_t> & prompt) const {
+        const auto mismatch = std::mismatch(prompt.begin(), prompt.end() - 1, tokens_.begin(), tokens_.end());
+        return static_cast<int32_t>(mismatch.first - prompt.begin());
+    }
+
     std::vector<int32_t> tokens_;
 };
 

@@ -1,6 +1,5 @@
 #include "paged_space.h"
 
-#include <algorithm>
 #include <random>
 #include <string>
 
@@ -9,14 +8,10 @@
 namespace orin {
 namespace {
 
-// The sequence in full, a page to copy on write, and the scratch page.
-int32_t n_pages(const PagedSpaceConfig & config) {
-    return (config.n_ctx - 1) / config.page_size + 1 + 2;
-}
-
 PagedKvConfig pages_config(const PagedSpaceConfig & config) {
     PagedKvConfig pages;
-    pages.n_pages = n_pages(config);
+    // The sequence in full, a page to copy on write, and the scratch page.
+    pages.n_pages = (config.n_ctx - 1) / config.page_size + 1 + 2;
     pages.page_size = config.page_size;
     pages.max_sequences = 1;
     pages.max_tokens = config.n_ctx;
@@ -41,7 +36,7 @@ PagedHookConfig hook_config(const PagedSpaceConfig & config) {
 PagedSpace::PagedSpace(const PagedSpaceConfig & config)
     : config_(config),
       pages_(pages_config(config)),
-      pool_(pages_, n_pages(config)),
+      pool_(pages_),
       hook_(pool_, hook_config(config)),
       sequence_(pages_.open()) {}
 
@@ -58,8 +53,7 @@ llama_context * PagedSpace::context_for(int32_t n_tokens) {
 }
 
 void PagedSpace::reuse(const std::vector<int32_t> & prompt) {
-    const auto mismatch = std::mismatch(prompt.begin(), prompt.end() - 1, tokens_.begin(), tokens_.end());
-    const auto common = static_cast<int32_t>(mismatch.first - prompt.begin());
+    const int32_t common = common_prefix(prompt);
     const auto n_prompt = static_cast<int32_t>(prompt.size());
     if (pages_.match_prefix(prompt.data(), n_prompt).n_tokens <= common) {
         truncate(common);
@@ -80,22 +74,20 @@ void PagedSpace::truncate(int32_t n_keep) {
 void PagedSpace::forget() {
     truncate(0);
     pages_.set_budget(0);
-    pages_.set_budget(n_pages(config_) - 1);
+    pages_.set_budget(pages_.n_pages() - 1);
     pool_.trim();
 }
 
 void PagedSpace::place(const int32_t * tokens, int32_t n_tokens) {
-    placed_.assign(tokens, tokens + n_tokens);  // first: it may throw, and then nothing has been placed
     if (!pages_.append(sequence_, tokens, n_tokens)) {
         throw EngineError("no room in the KV cache for " + std::to_string(n_tokens) + " more tokens");
     }
     pool_.copy_pages();
-    pool_.note_growth();
 }
 
-void PagedSpace::commit() {
+void PagedSpace::commit(const int32_t * tokens, int32_t n_tokens) {
     pages_.commit(sequence_);
-    tokens_.insert(tokens_.end(), placed_.begin(), placed_.end());
+    tokens_.insert(tokens_.end(), tokens, tokens + n_tokens);
 }
 
 void PagedSpace::undo() {

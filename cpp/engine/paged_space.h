@@ -30,7 +30,7 @@ class PagedSpace : public KvSpace {
     void reuse(const std::vector<int32_t> & prompt) override;
     void forget() override;
     void place(const int32_t * tokens, int32_t n_tokens) override;
-    void commit() override;
+    void commit(const int32_t * tokens, int32_t n_tokens) override;
     void undo() override;
     const KvPool * pool() const override { return &pool_; }
 
@@ -42,7 +42,6 @@ class PagedSpace : public KvSpace {
     KvPool pool_;
     PagedHook hook_;
     SequenceId sequence_;
-    std::vector<int32_t> placed_;
     ContextPtr prefill_;
     ContextPtr decode_;
 };

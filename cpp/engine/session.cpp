@@ -184,7 +184,7 @@ void Session::compute(const int32_t * tokens, int32_t count, bool want_logits) {
     }
     switch (status) {
         case 0:
-            space_->commit();
+            space_->commit(ids.data(), count);
             last_ = want_logits ? context : nullptr;
             return;
         case 1:

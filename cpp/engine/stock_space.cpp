@@ -1,13 +1,6 @@
 #include "stock_space.h"
 
-#include <algorithm>
-
 namespace orin {
-
-void StockSpace::reuse(const std::vector<int32_t> & prompt) {
-    const auto mismatch = std::mismatch(prompt.begin(), prompt.end() - 1, tokens_.begin(), tokens_.end());
-    truncate(static_cast<int32_t>(mismatch.first - prompt.begin()));
-}
 
 void StockSpace::truncate(int32_t n_keep) {
     if (n_keep < static_cast<int32_t>(tokens_.size())) {

@@ -10,10 +10,12 @@ class StockSpace : public KvSpace {
     StockSpace(const MakeContext & make_context, int32_t chunk_size) : context_(make_context(chunk_size)) {}
 
     llama_context * context_for(int32_t) override { return context_.get(); }
-    void reuse(const std::vector<int32_t> & prompt) override;
+    void reuse(const std::vector<int32_t> & prompt) override { truncate(common_prefix(prompt)); }
     void forget() override { truncate(0); }
-    void place(const int32_t * tokens, int32_t n_tokens) override { placed_.assign(tokens, tokens + n_tokens); }
-    void commit() override { tokens_.insert(tokens_.end(), placed_.begin(), placed_.end()); }
+    void place(const int32_t *, int32_t) override {}
+    void commit(const int32_t * tokens, int32_t n_tokens) override {
+        tokens_.insert(tokens_.end(), tokens, tokens + n_tokens);
+    }
     void undo() override { fit_cache(); }
 
    private:
@@ -21,7 +23,6 @@ class StockSpace : public KvSpace {
     void fit_cache();
 
     ContextPtr context_;
-    std::vector<int32_t> placed_;
 };
 
 }  // namespace orin

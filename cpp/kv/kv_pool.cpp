@@ -1,12 +1,10 @@
 #include "kv_pool.h"
 
-#include <algorithm>
-
 namespace orin {
 
 KvStorage & KvPool::storage_for(const std::vector<KvLayerSize> & layers) {
     if (!storage_) {
-        storage_ = std::make_unique<KvStorage>(layers, n_cells_);
+        storage_ = std::make_unique<KvStorage>(layers, n_cells());
     }
     return *storage_;
 }
@@ -19,16 +17,10 @@ void KvPool::copy_pages() {
     pages_.clear_copies();
 }
 
-void KvPool::note_growth() {
-    committed_cells_ = std::max(committed_cells_, int64_t{pages_.committed_pages()} * pages_.page_size());
-}
-
 void KvPool::trim() {
-    const int64_t first_unused = int64_t{pages_.committed_pages()} * pages_.page_size();
-    if (storage_ && first_unused < committed_cells_) {
-        storage_->give_back(first_unused);
+    if (storage_) {
+        storage_->give_back(int64_t{pages_.committed_pages()} * pages_.page_size());
     }
-    committed_cells_ = first_unused;
 }
 
 }  // namespace orin

@@ -12,11 +12,11 @@ namespace orin {
 class KvPool {
    public:
     // `pages` is the truth about which cell holds what, and outlives the pool.
-    explicit KvPool(PagedKv & pages, int32_t n_pages) : pages_(pages), n_cells_(int64_t{n_pages} * pages.page_size()) {}
+    explicit KvPool(PagedKv & pages) : pages_(pages) {}
 
     PagedKv & pages() { return pages_; }
     const PagedKv & pages() const { return pages_; }
-    int64_t n_cells() const { return n_cells_; }
+    int64_t n_cells() const { return int64_t{pages_.n_pages()} * pages_.page_size(); }
 
     // The storage, made by the first context for its layers. The others' layers must be the same.
     KvStorage & storage_for(const std::vector<KvLayerSize> & layers);
@@ -27,16 +27,14 @@ class KvPool {
     void copy_pages();
     // Gives the memory above the highest page in use or cached back.
     void trim();
-    // Bytes of cells up to the highest that was used since the last trim.
-    int64_t committed_bytes() const { return committed_cells_ * bytes_per_cell(); }
-    int64_t bytes_per_cell() const { return storage_ ? static_cast<int64_t>(storage_->bytes_per_cell()) : 0; }
-    // To be told before a step that writes.
-    void note_growth();
+    int64_t page_bytes() const {
+        return storage_ ? static_cast<int64_t>(storage_->bytes_per_cell()) * pages_.page_size() : 0;
+    }
+    // Of the pages up to the highest in use or cached.
+    int64_t committed_bytes() const { return pages_.committed_pages() * page_bytes(); }
 
    private:
     PagedKv & pages_;
-    int64_t n_cells_;
-    int64_t committed_cells_ = 0;
     std::unique_ptr<KvStorage> storage_;
 };
 

@@ -73,6 +73,7 @@ class PagedKv {
 
     // --- the pool
     static constexpr PageId scratch_page = orin::scratch_page;  // idle lanes write here; never part of a sequence
+    int32_t n_pages() const { return config_.n_pages; }         // capacity, the scratch page included
     int32_t page_size() const { return config_.page_size; }
     int32_t available_pages() const { return pool_.available(); }  // free or idle, within the budget
     // Pages that may be in use or cached at once, the scratch page not counted: all of them at first. Cached pages
