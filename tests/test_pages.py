@@ -85,6 +85,13 @@ def test_budgets_and_full_pools_answer_false() -> None:
     assert not kv.append(sequence, [8]) and kv.n_tokens(sequence) == 8
 
 
+def test_what_only_the_cache_keeps_is_dropped() -> None:
+    kv = pages()
+    kv.close(grown(kv, list(range(8))))
+    kv.drop_cached()
+    assert kv.match_prefix(list(range(9))) == (0, 0) and kv.committed_pages == 1
+
+
 def test_a_window_shows_in_the_block_table() -> None:
     kv = pages(window=4)
     assert kv.block_table(grown(kv, list(range(11)))).tolist() == [0, 0, 3]

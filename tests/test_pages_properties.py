@@ -113,6 +113,12 @@ class Sequences(RuleBasedStateMachine):
         used = self.kv.counters()["used"]
         assert self.kv.set_budget(n_pages) == (n_pages >= used)
 
+    @rule()
+    def drop_cached(self) -> None:
+        used = self.kv.counters()["used"]
+        self.kv.drop_cached()
+        assert self.kv.counters()["used"] == used and self.kv.counters()["cached"] == 0
+
     @invariant()
     def every_sequence_reads_its_own_tokens(self) -> None:
         if self.kv.pending_copies():

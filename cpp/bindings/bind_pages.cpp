@@ -76,6 +76,7 @@ void bind_pages(py::module_ & m) {
         .def_property_readonly("available_pages", &PagedKv::available_pages)
         .def_property_readonly("committed_pages", &PagedKv::committed_pages)
         .def("set_budget", &PagedKv::set_budget, py::arg("n_pages"))
+        .def("drop_cached", &PagedKv::drop_cached)
         .def("counters", [](const PagedKv & pages) { return to_dict(pages.counters(), pages.page_size()); })
         .def("check", &PagedKv::check)
         .def_property_readonly_static("scratch_page", [](const py::object &) { return PagedKv::scratch_page; });

@@ -72,6 +72,12 @@ void PagePool::touch(PageId page) {
     cached_pages_.push_youngest(page);
 }
 
+void PagePool::drop_cached() {
+    while (cached_ > 0) {
+        drop_oldest();
+    }
+}
+
 bool PagePool::set_budget(int32_t n_pages) {
     if (n_pages < used_) {
         return false;
@@ -107,13 +113,17 @@ void PagePool::make_free(PageId page) {
     free_.insert(page);
 }
 
-void PagePool::evict_oldest() {
+void PagePool::drop_oldest() {
     const PageId page = cached_pages_.oldest();
     cached_pages_.remove(page);
     cached_--;
-    evictions_++;
     index_.erase(page);
     make_free(page);
+}
+
+void PagePool::evict_oldest() {
+    drop_oldest();
+    evictions_++;
 }
 
 }  // namespace orin

@@ -46,6 +46,8 @@ class PagePool {
     const PrefixIndex & index() const { return index_; }
     // A cached page was of use without being held.
     void touch(PageId page);
+    // Every cached page becomes free.
+    void drop_cached();
 
     // --- the whole
     bool set_budget(int32_t n_pages);
@@ -65,6 +67,7 @@ class PagePool {
     const Page & at(PageId page) const { return pages_[static_cast<size_t>(page)]; }
     void make_cached(PageId page);
     void make_free(PageId page);
+    void drop_oldest();
     void evict_oldest();
     void check_page(PageId page, int32_t n_holders) const;
 

@@ -80,6 +80,8 @@ class PagedKv {
     // beyond a smaller budget are evicted; false, and nothing changed, when more are in use. std::invalid_argument
     // unless 0 <= n_pages < the configured number.
     bool set_budget(int32_t n_pages);
+    // Nothing that only the prefix cache keeps is found any more. Not counted as evictions.
+    void drop_cached() { pool_.drop_cached(); }
     // One past the highest page in use or cached, at least 1: memory above it may be given back.
     int32_t committed_pages() const { return pool_.committed_pages(); }
     PageCounters counters() const;

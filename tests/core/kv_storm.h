@@ -65,6 +65,11 @@ class KvStorm {
             close_all();
             return;
         }
+        if (random_.one_in(100)) {
+            kv_.drop_cached();
+            model_.drop_cached();
+            return;
+        }
         const SequenceId id = std::next(open.begin(), random_.below(static_cast<int32_t>(open.size())))->first;
         int32_t draw = random_.below(21);
         for (const auto & [weight, action] : actions) {

@@ -69,6 +69,7 @@ class NaiveKv {
 
     const NaivePages & pool() const { return pool_; }
     bool set_budget(int32_t n_pages) { return pool_.set_budget(n_pages); }
+    void drop_cached() { pool_.drop_cached(); }
     int32_t available() const { return pool_.budget - pool_.used(); }
 
     bool append(SequenceId id, const TokenVector & tokens) {

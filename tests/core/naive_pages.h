@@ -75,6 +75,13 @@ struct NaivePages {
         return true;
     }
 
+    void drop_cached() {
+        for (const PageId page : cached) {
+            pages.erase(page);
+        }
+        cached.clear();
+    }
+
     int32_t committed_pages() const { return pages.empty() ? 1 : pages.rbegin()->first + 1; }
 
     int32_t budget;

@@ -167,6 +167,22 @@ void a_truncated_page_that_another_adopted_is_copied() {
     kv.check();
 }
 
+void what_only_the_cache_keeps_is_dropped_on_request() {
+    PagedKv kv(pages(8));
+    kv.close(open_with(kv, tokens(12)));
+    const SequenceId id = kv.open();
+    CHECK(adopt(kv, id, tokens(5)) == 4);
+    CHECK(kv.counters().cached == 2 && kv.committed_pages() == 4);
+    kv.drop_cached();
+    CHECK(kv.counters().cached == 0 && kv.counters().evictions == 0 && kv.committed_pages() == 2);
+    CHECK(found(kv, tokens(12)) == 4);  // a sequence holds it
+    kv.check();
+    kv.close(id);
+    kv.drop_cached();
+    CHECK(found(kv, tokens(12)) == 0 && kv.counters().free == 8);
+    kv.check();
+}
+
 void nothing_is_indexed_below_a_page_that_is_gone() {
     PagedKvConfig config = pages(8);
     config.window = 1;
@@ -217,6 +233,7 @@ int main() {
     idle_pages_make_room_and_used_ones_do_not();
     a_full_page_that_is_truncated_stays_findable_until_it_is_written();
     a_truncated_page_that_another_adopted_is_copied();
+    what_only_the_cache_keeps_is_dropped_on_request();
     nothing_is_indexed_below_a_page_that_is_gone();
     pages_below_an_overwritten_one_are_lost_but_counted_and_evicted();
     without_a_prefix_cache_nothing_is_kept_found_or_counted();
