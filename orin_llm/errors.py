@@ -43,3 +43,9 @@ class DeviceUnavailable(OrinError):
 
 class PromptTooLong(OrinError):
     """A prompt that can never fit the context. The message names both sizes in tokens."""
+
+
+class StateFileError(OrinError):
+    """A state file that is damaged, cannot be read or written, or does not fit the engine."""
+
+    exit_code = 3
