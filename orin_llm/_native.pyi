@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -94,37 +94,76 @@ class Sampler:
     ) -> None: ...
     def see(self, token: int) -> None: ...
 
-class SessionParams:
+class EngineParams:
     def __init__(
         self,
         *,
         n_ctx: int,
         chunk_size: int,
+        max_batch: int,
         threads: int,
         kv_type: str,
         rope: bool,
         paged: bool,
         attention: bool,
         page_size: int,
+        kv_pages: int,
         prefix_cache: bool,
     ) -> None: ...
 
-class Session:
-    """One sequence with its KV cache. Steps release the GIL and let Python handle signals."""
+DrawnToken = tuple[int, float, list[tuple[int, float]]]  # token, time_ms, log-probabilities
 
-    def __init__(self, model: Model, params: SessionParams) -> None: ...
+class CompletionReport(TypedDict):
+    """Times of the monotonic clock in milliseconds, 0 where it has not come that far."""
+
+    submitted_ms: float
+    started_ms: float
+    prefilled_ms: float
+    ended_ms: float
+    upload_ms: float
+    sampling_ms: float
+    cached_tokens: int
+    preemptions: int
+    ending: str  # "" while it goes on
+
+class Completion:
+    """A request under way. Letting it go cancels it."""
+
+    def wait(self, n_seen: int, timeout_ms: float) -> bool: ...
+    def tokens_from(self, first: int) -> list[DrawnToken]: ...
+    def report(self) -> CompletionReport: ...
+    def cancel(self) -> None: ...
+
+class Runner:
+    """The thread that computes completions. Its methods may be called from any thread."""
+
+    def __init__(self, model: Model, params: EngineParams) -> None: ...
     @property
-    def n_graphs_built(self) -> int: ...
-    def kv_counters(self) -> dict[str, float] | None: ...  # None where nothing is paged
+    def is_paged(self) -> bool: ...
     @property
-    def n_tokens(self) -> int: ...
-    def prefill(self, prompt: list[int]) -> int: ...
-    def decode(self, token: int) -> None: ...
+    def refusal(self) -> str: ...  # why not, or ""
+    def submit(
+        self,
+        prompt: list[int],
+        *,
+        max_tokens: int,
+        sampler: Sampler,
+        n_logprobs: int,
+        ignore_eos: bool,
+        priority: int,
+        timeout_ms: float,
+    ) -> Completion: ...
+    def stats(self) -> dict[str, Any]: ...
+    def steps_after(self, number: int) -> list[dict[str, Any]]: ...
     def forget(self) -> None: ...
-    def sample(self, sampler: Sampler) -> int: ...
-    def logits(self) -> npt.NDArray[np.float32]: ...
-    def top_logprobs(self, n: int, chosen: int) -> list[tuple[int, float]]: ...
+    def set_budget(self, n_pages: int) -> bool: ...
+    def kv_row_bytes(self) -> int: ...
+    def read_kv(self, tokens: list[int], first: int, n: int) -> bytes: ...
+    def write_kv(self, tokens: list[int], first: int, rows: bytes) -> int: ...
     def rope_counters(self) -> dict[str, int]: ...
+    def add_doorbell(self, fd: int) -> None: ...
+    def remove_doorbell(self, fd: int) -> None: ...
+    def close(self) -> None: ...
 
 class TensorInfo:
     """A tensor of a model file; `offset` counts from the start of its file (see `part`)."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from stepping import step_probe
 
 from orin_llm.engine import Engine
 
@@ -35,8 +36,7 @@ class GreedyText:
 
 def greedy_text(engine: Engine, prompt: Sequence[int], n: int) -> GreedyText:
     """Write n tokens after a prompt, end tokens included."""
-    engine.forget()
-    session = engine.session
+    session = step_probe(engine)
     session.prefill(list(prompt))
     ids: list[int] = []
     margins: list[float] = []

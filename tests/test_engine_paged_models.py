@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gguf_bytes import F32, Image, Shape, Tensor, array, boolean, tiny_latent, tiny_llama, u32
 from numpy.typing import NDArray
+from stepping import step_probe
 
 from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 
@@ -56,11 +57,12 @@ def with_more_heads_in_the_second_layer() -> Image:
 
 
 def logits(engine: Engine) -> NDArray[np.float64]:
-    engine.session.prefill(PROMPT)
-    rows = [engine.session.logits()]
+    session = step_probe(engine)
+    session.prefill(PROMPT)
+    rows = [session.logits()]
     for token in PROMPT[:8]:
-        engine.session.decode(token)
-        rows.append(engine.session.logits())
+        session.decode(token)
+        rows.append(session.logits())
     return np.array(rows, dtype=np.float64)
 
 
@@ -73,7 +75,7 @@ def test_paged_models_have_stocks_logits_within_rounding(tmp_path: Path, image: 
     model = tmp_path / "paged.gguf"
     model.write_bytes(image.data)
     with engine_with(model, PAGED) as engine, engine_with(model, STOCK) as stock:
-        assert engine.session.kv_counters() is not None
+        assert engine.is_paged
         difference = logits(engine) - logits(stock)
     assert np.sqrt((difference**2).mean()) < 0.01  # the logits' own is about 1
 
@@ -100,7 +102,7 @@ def test_other_models_run_on_llama_cpps_own_memory_and_say_so(tmp_path: Path, ki
     model = tmp_path / "other.gguf"
     model.write_bytes(OTHER_MODELS[kind].data)
     with engine_with(model, PAGED) as engine, engine_with(model, STOCK) as stock:
-        assert engine.session.kv_counters() is None
+        assert not engine.is_paged
         assert engine.backend["hooks"] == {
             "rope": "on",
             "pages": "unavailable",

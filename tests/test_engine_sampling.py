@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from stepping import step_probe
 
 from orin_llm import _native
 from orin_llm.engine import Engine, Request, SamplingParams
@@ -48,11 +49,10 @@ def test_every_token_is_the_rules_at_its_position(engine: Engine, sampling: Samp
         seed=HOT.seed,
     )
     window = sampling.penalty_window
-    session = engine.session
+    session = step_probe(engine)
     for position in range(n_prompt, len(tokens)):
         before = tokens[:position]
         if position == n_prompt:
-            engine.forget()
             session.prefill(before)
         else:
             session.decode(before[-1])

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from greedy import GreedyText, greedy_text
+from stepping import step_probe
 
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine, EngineConfig, Hooks
@@ -35,7 +36,9 @@ def ours(
     config = EngineConfig(n_ctx=512, threads=threads, hooks=hooks)
     with Engine(model, config) as engine:
         text = greedy_text(engine, GOLDEN[case]["prompt_tokens"], tokens)
-        counters = engine.session.rope_counters()
+        session = step_probe(engine)
+        session.prefill(GOLDEN[case]["prompt_tokens"])
+        counters = session.rope_counters()
         assert (counters["lookups"] > 0) == ("rope" in hooks.enabled)
         assert counters["fallbacks"] == counters["out_of_bounds"] == 0
     return text

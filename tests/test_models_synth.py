@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from models_support import Recorder
 from processes import python, run
+from stepping import step_probe
 
 from orin_llm._native import check_gguf
 from orin_llm.engine import Engine, EngineConfig
@@ -146,7 +147,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(tmp_path: Path)
 
 def test_logits_stay_finite_and_peaked_over_a_long_prompt_and_decode(tiny: Path) -> None:
     with Engine(tiny, EngineConfig(n_ctx=1024, threads=1)) as engine:
-        session = engine.session
+        session = step_probe(engine)
         session.prefill([(7 * i * i + i) % 1792 for i in range(512)])
         rows = []
         for _ in range(32):

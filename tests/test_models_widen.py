@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from llama_float64 import logits
 from numpy.typing import NDArray
+from stepping import step_probe
 
 from orin_llm._native import GgufHeader, check_gguf
 from orin_llm.engine import Engine, EngineConfig
@@ -120,10 +121,11 @@ def followed(path: Path) -> NDArray[np.float64]:
     """The engine's logits along a golden text: [64, n_vocab]."""
     found = []
     with Engine(path, EngineConfig(n_ctx=256, threads=1)) as engine:
-        engine.session.prefill(GOLDEN[0]["prompt_tokens"])
+        session = step_probe(engine)
+        session.prefill(GOLDEN[0]["prompt_tokens"])
         for token in GOLDEN[0]["ids"]:
-            found.append(engine.session.logits().astype(np.float64))
-            engine.session.decode(token)
+            found.append(session.logits().astype(np.float64))
+            session.decode(token)
     return np.array(found)
 
 

@@ -1,19 +1,15 @@
 // Python's view of cpp/engine: argument conversion, the GIL and exceptions; no logic.
-#include <pybind11/functional.h>
-#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <unistd.h>
 
 #include <memory>
-#include <optional>
 
-#include "../engine/model.h"
+#include "../engine/runner.h"
 #include "../engine/runtime.h"
-#include "../engine/sampler.h"
-#include "../engine/session.h"
-#include "../kv/kv_pool.h"
+#include "../kv/kv_rows.h"
 #include "convert.h"
-#include "convert_pages.h"
+#include "convert_engine.h"
 #include "convert_sampling.h"
 
 namespace py = pybind11;
@@ -21,20 +17,9 @@ using namespace orin;
 
 namespace {
 
-// Lets Python handle a signal (Ctrl-C) in the middle of a step; true when a handler raised.
-bool python_signal_raised() {
-    py::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;
-}
-
 void translate(std::exception_ptr pointer) {
     try {
         std::rethrow_exception(pointer);
-    } catch (const Interrupted & error) {
-        // A signal handler's own exception (KeyboardInterrupt) is already set and says more.
-        if (!PyErr_Occurred()) {
-            raise_in_python("OrinError", error.what());
-        }
     } catch (const LoadError & error) {
         raise_in_python("ModelFileError", error.what());
     } catch (const EngineError & error) {
@@ -42,83 +27,65 @@ void translate(std::exception_ptr pointer) {
     }
 }
 
-std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & params,
-                                  const std::optional<py::function> & progress) {
-    std::optional<py::error_already_set> raised;
-    const Model::Progress on_progress = [&](float fraction) {
-        py::gil_scoped_acquire gil;
-        try {
-            if (progress) {
-                (*progress)(fraction);
-            } else if (PyErr_CheckSignals() != 0) {
-                throw py::error_already_set();
-            }
-        } catch (py::error_already_set & error) {
-            raised.emplace(std::move(error));
+// A fork has no engine thread and must not wait for it: what it inherited stays as it is.
+class RunnerHandle {
+   public:
+    RunnerHandle(std::shared_ptr<Model> model, const EngineParams & params)
+        : process_(getpid()), runner_(new Runner(std::move(model), params)) {}
+    ~RunnerHandle() {
+        if (getpid() == process_) {
+            py::gil_scoped_release release;
+            delete runner_;
         }
-        return !raised;
-    };
-    try {
-        py::gil_scoped_release release;
-        return std::make_shared<Model>(path, params, on_progress);
-    } catch (const Interrupted &) {
-        if (raised) {
-            throw std::move(*raised);
-        }
-        throw;
-    } catch (const LoadError & error) {
-        py::dict where;
-        where["path"] = to_str(path);
-        raise_in_python("ModelFileError", error.what(), where);
-        throw py::error_already_set();
     }
+    RunnerHandle(const RunnerHandle &) = delete;
+    RunnerHandle & operator=(const RunnerHandle &) = delete;
+
+    Runner & operator*() const {
+        if (getpid() != process_) {
+            throw EngineError("this engine belongs to the process that made it: make a new one after the fork");
+        }
+        return *runner_;
+    }
+    Runner * operator->() const { return &**this; }
+
+   private:
+    const pid_t process_;
+    Runner * const runner_;
+};
+
+// Nobody can take the tokens of a completion that Python has let go.
+class CompletionHandle {
+   public:
+    explicit CompletionHandle(std::shared_ptr<Completion> completion) : completion_(std::move(completion)) {}
+    ~CompletionHandle() { completion_->cancel(); }
+    CompletionHandle(const CompletionHandle &) = delete;
+    CompletionHandle & operator=(const CompletionHandle &) = delete;
+
+    Completion * operator->() const { return completion_.get(); }
+
+   private:
+    const std::shared_ptr<Completion> completion_;
+};
+
+template <typename Work>
+void between_steps(const RunnerHandle & runner, const Work & work) {
+    py::gil_scoped_release release;
+    runner->between_steps(work);
+}
+
+KvPool & paged_pool(Stepper & stepper) {
+    KvPool * pool = stepper.computer().pool();
+    if (pool == nullptr) {
+        throw EngineError("the KV cache of this model is not paged: its rows cannot be read or written");
+    }
+    return *pool;
 }
 
 }  // namespace
 
 void bind_engine(py::module_ & m) {
     py::register_local_exception_translator(translate);
-
-    py::class_<ModelParams>(m, "ModelParams")
-        .def(py::init<int32_t, bool, bool>(), py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true,
-             py::arg("vocab_only") = false);
-
-    py::class_<Model, std::shared_ptr<Model>>(m, "Model")
-        .def(py::init(&load_model), py::arg("path"), py::arg("params"), py::arg("progress") = py::none())
-        .def_property_readonly("n_vocab", &Model::n_vocab)
-        .def_property_readonly("device", &Model::device)
-        .def_property_readonly("bos", &Model::bos)
-        .def_property_readonly("eos", &Model::eos)
-        .def_property_readonly("add_bos", &Model::add_bos)
-        .def("eog_tokens", &Model::eog_tokens)
-        .def("special_tokens",
-             [](const Model & model) {
-                 py::dict result;
-                 for (const auto & [text, token] : model.special_tokens()) {
-                     result[py::bytes(text)] = token;
-                 }
-                 return result;
-             })
-        .def(
-            "tokenize",
-            [](const Model & model, const py::bytes & text, bool add_special, bool parse_special) {
-                const auto view = static_cast<std::string_view>(text);
-                py::gil_scoped_release release;
-                return model.tokenize(view, add_special, parse_special);
-            },
-            py::arg("text"), py::kw_only(), py::arg("add_special"), py::arg("parse_special"))
-        .def(
-            "token_bytes",
-            [](const Model & model, int32_t token, bool special) {
-                return py::bytes(model.token_bytes(token, special));
-            },
-            py::arg("token"), py::kw_only(), py::arg("special"))
-        .def(
-            "detokenize",
-            [](const Model & model, const std::vector<int32_t> & tokens, bool special) {
-                return py::bytes(model.detokenize(tokens, special));
-            },
-            py::arg("tokens"), py::kw_only(), py::arg("special"));
 
     py::class_<Sampler>(m, "Sampler")
         .def(py::init([](const sampling::Params & params, int32_t penalty_window, const TokenValues & logit_bias) {
@@ -127,44 +94,112 @@ void bind_engine(py::module_ & m) {
              py::arg("params"), py::kw_only(), py::arg("penalty_window"), py::arg("logit_bias"))
         .def("see", &Sampler::see, py::arg("token"));
 
-    py::class_<SessionParams>(m, "SessionParams")
-        .def(py::init([](int32_t n_ctx, int32_t chunk_size, int32_t threads, const std::string & kv_type, bool rope,
-                         bool paged, bool attention, int32_t page_size, bool prefix_cache) {
+    py::class_<EngineParams>(m, "EngineParams")
+        .def(py::init([](int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
+                         const std::string & kv_type, bool rope, bool paged, bool attention, int32_t page_size,
+                         int32_t kv_pages, bool prefix_cache) {
                  const Paging paging = !paged ? Paging::off : attention ? Paging::on : Paging::cells_only;
-                 return SessionParams{n_ctx, chunk_size, threads, kv_type, rope, paging, page_size, prefix_cache};
+                 return EngineParams{n_ctx, chunk_size, max_batch, threads,  kv_type,
+                                     rope,  paging,     page_size, kv_pages, prefix_cache};
              }),
-             py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("threads"), py::arg("kv_type"),
-             py::arg("rope"), py::arg("paged"), py::arg("attention"), py::arg("page_size"), py::arg("prefix_cache"));
+             py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"), py::arg("threads"),
+             py::arg("kv_type"), py::arg("rope"), py::arg("paged"), py::arg("attention"), py::arg("page_size"),
+             py::arg("kv_pages"), py::arg("prefix_cache"));
 
-    py::class_<Session>(m, "Session")
-        .def(py::init([](std::shared_ptr<Model> model, const SessionParams & params) {
-                 py::gil_scoped_release release;
-                 return std::make_unique<Session>(std::move(model), params, python_signal_raised);
-             }),
-             py::arg("model"), py::arg("params"))
-        .def_property_readonly("n_graphs_built", &Session::n_graphs_built)
-        .def("kv_counters",
-             [](const Session & session) -> py::object {
-                 const KvPool * pool = session.kv_pool();
-                 if (pool == nullptr) {
-                     return py::none();
-                 }
-                 py::dict result = to_dict(pool->pages().counters(), pool->pages().page_size());
-                 result["page_size"] = pool->pages().page_size();
-                 result["page_bytes"] = pool->page_bytes();
-                 result["committed_bytes"] = pool->committed_bytes();
-                 return result;
-             })
-        .def_property_readonly("n_tokens", [](const Session & session) { return session.tokens().size(); })
-        .def("prefill", &Session::prefill, py::arg("prompt"), py::call_guard<py::gil_scoped_release>())
-        .def("decode", &Session::decode, py::arg("token"), py::call_guard<py::gil_scoped_release>())
-        .def("forget", &Session::forget, py::call_guard<py::gil_scoped_release>())
-        .def("sample", &Session::sample, py::arg("sampler"), py::call_guard<py::gil_scoped_release>())
-        .def("logits",
-             [](const Session & session) { return py::array_t<float>(session.model().n_vocab(), session.logits()); })
+    py::class_<CompletionHandle>(m, "Completion")
         .def(
-            "top_logprobs",
-            [](Session & session, int32_t n, int32_t chosen) { return to_pairs(session.top_logprobs(n, chosen)); },
-            py::arg("n"), py::arg("chosen"))
-        .def("rope_counters", [](const Session & session) { return to_dict(session.rope_counters()); });
+            "wait",
+            [](const CompletionHandle & completion, size_t n_seen, double timeout_ms) {
+                return completion->wait(n_seen, timeout_ms);
+            },
+            py::arg("n_seen"), py::arg("timeout_ms"), py::call_guard<py::gil_scoped_release>())
+        .def(
+            "tokens_from",
+            [](const CompletionHandle & completion, size_t first) {
+                std::vector<DrawnToken> tokens;
+                {
+                    py::gil_scoped_release release;
+                    tokens = completion->tokens_from(first);
+                }
+                return to_list(tokens);
+            },
+            py::arg("first"))
+        .def("report", [](const CompletionHandle & completion) { return to_dict(completion->report()); })
+        .def(
+            "cancel", [](const CompletionHandle & completion) { completion->cancel(); },
+            py::call_guard<py::gil_scoped_release>());
+
+    py::class_<RunnerHandle>(m, "Runner")
+        .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
+             py::call_guard<py::gil_scoped_release>())
+        .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner->is_paged(); })
+        .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner->refusal(); })
+        .def(
+            "submit",
+            [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,
+               int32_t n_logprobs, bool ignore_eos, int32_t priority, double timeout_ms) {
+                return std::make_unique<CompletionHandle>(runner->submit(
+                    {std::move(prompt), max_tokens, n_logprobs, ignore_eos, priority, timeout_ms}, sampler));
+            },
+            py::arg("prompt"), py::kw_only(), py::arg("max_tokens"), py::arg("sampler"), py::arg("n_logprobs"),
+            py::arg("ignore_eos"), py::arg("priority"), py::arg("timeout_ms"), py::call_guard<py::gil_scoped_release>())
+        .def("stats", [](const RunnerHandle & runner) { return to_dict(runner->stats()); })
+        .def("steps_after",
+             [](const RunnerHandle & runner, int64_t number) { return to_list(runner->steps_after(number)); })
+        .def("forget",
+             [](const RunnerHandle & runner) {
+                 between_steps(runner, [](Stepper & stepper) { stepper.computer().forget(); });
+             })
+        .def(
+            "set_budget",
+            [](const RunnerHandle & runner, int32_t n_pages) {
+                bool done = false;
+                between_steps(runner, [&](Stepper & stepper) {
+                    KvPool & pool = paged_pool(stepper);
+                    done = stepper.scheduler().set_budget(n_pages);
+                    pool.trim();
+                });
+                return done;
+            },
+            py::arg("n_pages"))
+        .def("kv_row_bytes",
+             [](const RunnerHandle & runner) {
+                 size_t bytes = 0;
+                 between_steps(runner, [&](Stepper & stepper) {
+                     const KvPool * pool = stepper.computer().pool();
+                     bytes = pool == nullptr ? 0 : pool->storage()->bytes_per_cell();
+                 });
+                 return bytes;
+             })
+        .def(
+            "read_kv",
+            [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first, int32_t n) {
+                std::string rows;
+                between_steps(runner,
+                              [&](Stepper & stepper) { rows = read_kv(paged_pool(stepper), tokens, first, n); });
+                return py::bytes(rows);
+            },
+            py::arg("tokens"), py::arg("first"), py::arg("n"))
+        .def(
+            "write_kv",
+            [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first,
+               const std::string & rows) {
+                int32_t n_cached = 0;
+                between_steps(
+                    runner, [&](Stepper & stepper) { n_cached = write_kv(paged_pool(stepper), tokens, first, rows); });
+                return n_cached;
+            },
+            py::arg("tokens"), py::arg("first"), py::arg("rows"))
+        .def("rope_counters",
+             [](const RunnerHandle & runner) {
+                 RopeCounters counters{};
+                 between_steps(runner, [&](Stepper & stepper) { counters = stepper.rope_counters(); });
+                 return to_dict(counters);
+             })
+        .def(
+            "add_doorbell", [](const RunnerHandle & runner, int fd) { runner->doorbells().add(fd); }, py::arg("fd"))
+        .def(
+            "remove_doorbell", [](const RunnerHandle & runner, int fd) { runner->doorbells().remove(fd); },
+            py::arg("fd"))
+        .def("close", [](const RunnerHandle & runner) { runner->close(); }, py::call_guard<py::gil_scoped_release>());
 }

@@ -3,11 +3,14 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include "../kv/kv_pool.h"
 #include "attention_probe.h"
 #include "chain_probe.h"
 #include "convert.h"
+#include "convert_pages.h"
 #include "custom_op_probe.h"
 #include "rope_probe.h"
+#include "step_probe.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -54,6 +57,31 @@ py::dict custom_dispatch(const std::vector<float> & x, float scale, float bias) 
 }  // namespace
 
 void bind_testing(py::module_ & m) {
+    py::class_<StepProbe>(m, "StepProbe")
+        .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
+             py::call_guard<py::gil_scoped_release>())
+        .def("prefill", &StepProbe::prefill, py::arg("prompt"), py::call_guard<py::gil_scoped_release>())
+        .def("decode", &StepProbe::decode, py::arg("token"), py::call_guard<py::gil_scoped_release>())
+        .def("forget", &StepProbe::forget)
+        .def("logits",
+             [](StepProbe & probe) { return py::array_t<float>(probe.stepper().model().n_vocab(), probe.logits()); })
+        .def_property_readonly("n_tokens", &StepProbe::n_tokens)
+        .def_property_readonly("n_graphs_built",
+                               [](StepProbe & probe) { return probe.stepper().computer().n_graphs_built(); })
+        .def("kv_counters",
+             [](StepProbe & probe) -> py::object {
+                 const KvPool * pool = probe.stepper().computer().pool();
+                 if (pool == nullptr) {
+                     return py::none();
+                 }
+                 py::dict result = to_dict(pool->pages().counters(), pool->pages().page_size());
+                 result["page_size"] = pool->pages().page_size();
+                 result["page_bytes"] = pool->page_bytes();
+                 result["committed_bytes"] = pool->committed_bytes();
+                 return result;
+             })
+        .def("rope_counters", [](StepProbe & probe) { return to_dict(probe.stepper().rope_counters()); });
+
     py::class_<RopeProbe>(m, "RopeProbe")
         .def(py::init<>())
         .def_readwrite("mode", &RopeProbe::mode)

@@ -7,6 +7,7 @@ namespace py = pybind11;
 
 void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
+void bind_model(py::module_ & m);
 void bind_pages(py::module_ & m);
 void bind_sampling(py::module_ & m);
 void bind_scheduler(py::module_ & m);
@@ -19,6 +20,7 @@ PYBIND11_MODULE(_native, m) {
         "What was built, from what and why, as a dict.");
     bind_gguf(m);
     bind_sampling(m);
+    bind_model(m);
     bind_engine(m);
     bind_pages(m);
     bind_scheduler(m);

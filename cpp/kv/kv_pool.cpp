@@ -9,17 +9,23 @@ KvStorage & KvPool::storage_for(const std::vector<KvLayerSize> & layers) {
     return *storage_;
 }
 
-void KvPool::copy_pages() {
-    for (const PageCopy & copy : pages_.pending_copies()) {
+void KvPool::copy_pages(const std::vector<PageCopy> & copies) {
+    for (const PageCopy & copy : copies) {
         storage_->copy_cells(int64_t{copy.from} * pages_.page_size(), int64_t{copy.to} * pages_.page_size(),
                              copy.n_tokens);
     }
-    pages_.clear_copies();
 }
 
 void KvPool::trim() {
     if (storage_) {
         storage_->give_back(int64_t{pages_.committed_pages()} * pages_.page_size());
+        touched_pages_ = std::min(touched_pages_, pages_.committed_pages());
+    }
+}
+
+void KvPool::trim_if_worthwhile() {
+    if (touched_pages_ >= 2 * pages_.committed_pages()) {
+        trim();
     }
 }
 

@@ -35,6 +35,9 @@ class KvStorage {
 
     // In every layer. PRECOND: the ranges lie within the cells and do not overlap.
     void copy_cells(int64_t from, int64_t to, int32_t n);
+    // One cell as bytes: of each layer its K row, then its V row. bytes: [bytes_per_cell]
+    void read_cell(int64_t cell, char * bytes) const;
+    void write_cell(int64_t cell, const char * bytes);
     // Gives the memory of all cells from this one on back to the system; what they held is lost.
     void give_back(int64_t first_cell);
 

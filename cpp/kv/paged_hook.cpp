@@ -26,9 +26,15 @@ attention::Limits limits_of(const llama_hparams & hparams, const PagedHookConfig
 
 llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama_memory_params & params,
                                           const llama_cparams & cparams, const std::function<bool(int32_t)> & filter) {
-    if (model.hparams.is_mla() || !cparams.causal_attn) {
+    if (model.hparams.is_mla()) {
+        refusal_ = "its values are part of its keys (latent attention)";
         return nullptr;
     }
+    if (!cparams.causal_attn) {
+        refusal_ = "its tokens see later ones";
+        return nullptr;
+    }
+    refusal_.clear();
     if (config_.attention && !setup_) {
         const int32_t max_pages = config_.max_tokens / pool_.pages().page_size() + 1;
         setup_.reset(new PagedAttentionSetup{pool_, config_.max_sequences, max_pages,
@@ -43,9 +49,13 @@ void PagedHook::graph_built(llm_graph_result & result, const llama_memory_contex
     if (paged == nullptr || !config_.attention) {
         return;
     }
-    const int n_layers = use_paged_attention(result, *setup_);
-    if (n_layers < paged->n_layers()) {
-        throw std::runtime_error("this model has attention that is not computed in pages");
+    try {
+        if (use_paged_attention(result, *setup_) < paged->n_layers()) {
+            throw std::runtime_error("it has attention that is not computed in pages");
+        }
+    } catch (const std::runtime_error & error) {
+        refusal_ = error.what();
+        throw;
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "paged_graph.h"
 
@@ -34,11 +35,14 @@ class PagedHook {
                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter);
     // Throws std::runtime_error where a graph over our cache has attention that pages cannot serve.
     void graph_built(llm_graph_result & result, const llama_memory_context_i * memory);
+    // Why this model's memory is not paged, or "".
+    const std::string & refusal() const { return refusal_; }
 
    private:
     KvPool & pool_;
     const PagedHookConfig config_;
-    std::unique_ptr<PagedAttentionSetup> setup_;  // made with the first cache
+    std::unique_ptr<PagedAttentionSetup> setup_;                  // made with the first cache
+    std::string refusal_ = "its memory is not a plain KV cache";  // until a cache is made
 };
 
 }  // namespace orin

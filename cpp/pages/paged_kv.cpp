@@ -50,6 +50,10 @@ const Sequence & PagedKv::at(SequenceId sequence) const {
     return sequences_[static_cast<size_t>(sequence)];
 }
 
+bool PagedKv::is_open(SequenceId sequence) const {
+    return sequence >= 0 && sequence < config_.max_sequences && !closed_.contains(sequence);
+}
+
 SequenceId PagedKv::open() {
     if (closed_.empty()) {
         throw std::length_error("all " + std::to_string(config_.max_sequences) + " sequences are open");

@@ -59,6 +59,7 @@ class PagedKv {
     // std::invalid_argument unless 0 <= n_keep <= n_tokens().
     int32_t truncate(SequenceId sequence, int32_t n_keep);
 
+    bool is_open(SequenceId sequence) const;
     int32_t n_tokens(SequenceId sequence) const;  // placed
     int32_t n_committed(SequenceId sequence) const;
     // [n_pages of the sequence]; pages behind the window are the scratch page. Valid until the sequence changes.

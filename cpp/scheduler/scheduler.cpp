@@ -60,16 +60,37 @@ void Scheduler::check_fits(const RequestParams & params) const {
         throw RequestTooLong(found + "a sequence holds at most " + std::to_string(kv_config_.max_tokens) + " tokens" +
                              advice);
     }
-    int32_t n_pages = kv_config_.pages_for(static_cast<int32_t>(n_tokens));
-    if (state_.window_pages > 0) {
-        n_pages = std::min(n_pages, state_.window_pages + kv_config_.pages_for(planner_.config().chunk_size));
-    }
+    const int32_t n_pages = pages_for_all_of(static_cast<int32_t>(n_tokens));
     const int64_t budget = kv_.counters().used + kv_.available_pages();
     if (n_pages > budget) {
         throw RequestTooLong(found + "that takes " + std::to_string(n_pages) + " pages of " +
                              std::to_string(kv_config_.page_size) + " tokens, and the KV budget is " +
                              std::to_string(budget) + " pages" + advice);
     }
+}
+
+// What a request of this length takes at most, once all its tokens are known.
+int32_t Scheduler::pages_for_all_of(int32_t n_tokens) const {
+    const int32_t n_pages = kv_config_.pages_for(n_tokens);
+    if (state_.window_pages == 0) {
+        return n_pages;
+    }
+    return std::min(n_pages, state_.window_pages + kv_config_.pages_for(planner_.config().chunk_size));
+}
+
+bool Scheduler::set_budget(int32_t n_pages) {
+    for (const Request & request : requests_) {
+        if (pages_for_all_of(request.n_final) > n_pages) {
+            return false;
+        }
+    }
+    return kv_.set_budget(n_pages);
+}
+
+int32_t Scheduler::n_running() const {
+    const auto & views = state_.requests;
+    const auto runs = [](const RequestView & view) { return view.phase != Phase::waiting; };
+    return static_cast<int32_t>(std::count_if(views.begin(), views.end(), runs));
 }
 
 bool Scheduler::cancel(RequestId request) {

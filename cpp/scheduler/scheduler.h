@@ -57,11 +57,15 @@ class Scheduler {
     void fail_step();
 
     size_t n_requests() const { return requests_.size(); }
+    // Of them, those that hold pages.
+    int32_t n_running() const;
+    // Pages that may be in use or cached at once. False, and nothing changed, where more are in use or a request
+    // needs more.
+    bool set_budget(int32_t n_pages);
     // The prompt and the tokens generated so far. std::out_of_range for a request that is not there (any more).
     const std::vector<int32_t> & tokens(RequestId request) const;
     const SchedulerCounters & counters() const { return counters_; }
-    // For block tables and counters. Its sequences are the scheduler's own, and its budget must stay as large as the
-    // largest request submitted.
+    // For block tables, counters and what is cached. Its sequences and its budget are the scheduler's own.
     PagedKv & kv() { return kv_; }
 
    private:
@@ -74,6 +78,7 @@ class Scheduler {
     };
 
     size_t find(RequestId request) const;  // requests_.size() when it is not there
+    int32_t pages_for_all_of(int32_t n_tokens) const;
     void check_fits(const RequestParams & params) const;
 
     // scheduler_views.cpp

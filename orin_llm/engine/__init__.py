@@ -1,10 +1,12 @@
 """The engine: a loaded model that completes prompts."""
 
-from orin_llm.engine.completion import Completion, Request
+from orin_llm.engine.completion import Completion
 from orin_llm.engine.config import EngineConfig, Hooks, SamplingParams
 from orin_llm.engine.engine import Engine
 from orin_llm.engine.progress import LoadProgress
+from orin_llm.engine.request import Request
 from orin_llm.engine.result import Chunk, KvStats, Result, Timings, TokenLogprobs
+from orin_llm.engine.step_record import StepRecord
 
 __all__ = [
     "Chunk",
@@ -17,6 +19,7 @@ __all__ = [
     "Request",
     "Result",
     "SamplingParams",
+    "StepRecord",
     "Timings",
     "TokenLogprobs",
 ]

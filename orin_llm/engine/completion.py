@@ -4,54 +4,27 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
 
 from orin_llm import _native
 from orin_llm.engine.config import MAX_SEED, SamplingParams
 from orin_llm.engine.engine import Engine
+from orin_llm.engine.request import Request
 from orin_llm.engine.result import Chunk, FinishReason, KvStats, Result, Timings, TokenLogprobs
 from orin_llm.errors import PromptTooLong, UsageError
 from orin_llm.gguf.footprint import bytes_read_per_token, kv_bytes_per_token
 from orin_llm.text.stops import StopMatcher
 from orin_llm.text.utf8 import Utf8Stream
 
-
-@dataclass(frozen=True)
-class Request:
-    """What to complete and how.
-
-    Attributes:
-        prompt_tokens: the prompt, at least one token.
-        sampling: how tokens are drawn.
-        max_tokens: at most this many new tokens; None until the context is full.
-        stop: texts that end the answer; they are not part of it.
-        logprobs: how many of the likeliest tokens to report at each place; None for none.
-    """
-
-    prompt_tokens: Sequence[int]
-    sampling: SamplingParams = field(default_factory=SamplingParams)
-    max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
-    logprobs: int | None = None
-
-    def __post_init__(self) -> None:
-        if not self.prompt_tokens:
-            raise UsageError("the prompt is empty: at least one token is needed")
-        if self.max_tokens is not None and self.max_tokens < 0:
-            raise UsageError(f"max_tokens is {self.max_tokens}: expected 0 or more")
-        if self.logprobs is not None and self.logprobs < 0:
-            raise UsageError(f"logprobs is {self.logprobs}: expected 0 or more")
-        if any(not text for text in self.stop):
-            raise UsageError("a stop text is empty: it would end every answer at once")
+_SIGNAL_CHECK_MS = 50.0  # a thread that waits for a token looks this often for Ctrl-C
 
 
-class Completion(Iterator[Chunk]):
+class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
     """An iterator over the chunks of an answer; `result` is there when it is done or closed.
 
-    Ctrl-C during a step raises KeyboardInterrupt out of the iteration; what was computed stays in
-    the KV cache and `result` holds what was written so far.
+    The engine computes it whether it is iterated or not. Ctrl-C while it waits raises
+    KeyboardInterrupt out of the iteration, which can then go on or be closed.
     """
 
     def __init__(self, engine: Engine, request: Request) -> None:
@@ -66,67 +39,81 @@ class Completion(Iterator[Chunk]):
             )
         room = engine.n_ctx - len(self._prompt)
         self._max_tokens = room if request.max_tokens is None else min(room, request.max_tokens)
-        self._sampler = _make_sampler(engine, request.sampling, self._prompt)
+        self._end_ids = frozenset() if request.ignore_eos else engine.eog_ids
         self._utf8 = Utf8Stream()
         self._stops = StopMatcher(request.stop)
+        self._drawn: list[_native.DrawnToken] = []  # not looked at yet
         self._token_ids: list[int] = []
         self._texts: list[str] = []
-        self._times: list[float] = []  # monotonic seconds of each token drawn, an end token too
-        self._started = time.monotonic()
-        self._cached_tokens = 0
-        with engine._lock:
-            self._kv_counters = engine.session.kv_counters()  # after the last step
+        self._times_ms: list[float] = []  # of each token looked at, an end token too
         self._finish_reason: FinishReason | None = None
         self._end = False
+        self._submitted_ms = time.monotonic() * 1e3
+        self._native: _native.Completion | None = None  # none: nothing to compute
+        if self._max_tokens > 0:
+            self._native = engine.runner.submit(
+                self._prompt,
+                max_tokens=self._max_tokens,
+                sampler=_make_sampler(engine, request.sampling, self._prompt),
+                n_logprobs=-1 if request.logprobs is None else request.logprobs,
+                ignore_eos=request.ignore_eos,
+                priority=request.priority,
+                timeout_ms=0.0 if request.timeout_s is None else request.timeout_s * 1e3,
+            )
 
     # Iteration
 
     def __next__(self) -> Chunk:
         if self._end:
             raise StopIteration
-        if len(self._token_ids) >= self._max_tokens:
-            return self._finish("length")
-        token, logprobs = self._step()
-        self._times.append(time.monotonic())
-        if token in self._engine.eog_ids:
+        while not self._look():
+            assert self._native is not None  # without it there is nothing to wait for
+            self._native.wait(len(self._times_ms), _SIGNAL_CHECK_MS)
+        return self._advance()
+
+    async def __anext__(self) -> Chunk:
+        if self._end:
+            raise StopAsyncIteration
+        while not self._look():
+            await self._engine._wakers.of_running_loop().wait()
+        return self._advance()
+
+    def _look(self) -> bool:
+        """Whether the next chunk is there. Raises what made the engine give the request up."""
+        if self._drawn or self._native is None or len(self._token_ids) >= self._max_tokens:
+            return True
+        ended = self._native.report()["ending"] != ""  # before the tokens: then these are all
+        self._drawn = self._native.tokens_from(len(self._times_ms))
+        return ended or bool(self._drawn)
+
+    def _advance(self) -> Chunk:
+        if not self._drawn:
+            return self._finish(self._reason())
+        (token, time_ms, logprobs), *self._drawn = self._drawn
+        self._times_ms.append(time_ms)
+        if token in self._end_ids:
             return self._finish("stop")
         self._token_ids.append(token)
         text, stopped = self._stops.push(self._utf8.push(self._engine.token_bytes(token)))
         self._texts.append(text)
         if stopped:
-            self._end = True
-            self._finish_reason = "stop"
-        return Chunk(text, (token,), logprobs)
+            self._finish("stop")
+        return Chunk(text, (token,), _token_logprobs(logprobs))
 
-    def _step(self) -> tuple[int, tuple[TokenLogprobs, ...]]:
-        engine = self._engine
-        with engine._lock:
-            session = engine.session
-            # The cache is nobody's until the step is done: an exception leaves it unknown.
-            mine, engine._active = engine._active is self, None
-            known = len(self._prompt) + len(self._token_ids)
-            # One less: the newest token is drawn, not computed. Ctrl-C may have lost a drawn one.
-            if mine and session.n_tokens == known - 1:
-                session.decode(self._token_ids[-1])
-            else:
-                kept = session.prefill(self._prompt + self._token_ids)
-                if not self._token_ids:
-                    self._cached_tokens = kept
-            token = session.sample(self._sampler)
-            logprobs: tuple[TokenLogprobs, ...] = ()
-            if self._request.logprobs is not None:
-                *top, (_, chosen) = session.top_logprobs(self._request.logprobs, token)
-                logprobs = (TokenLogprobs(token, chosen, tuple(top)),)
-            self._kv_counters = session.kv_counters()
-            engine._active = self
-        return token, logprobs
+    def _reason(self) -> FinishReason:
+        if self._native is None or len(self._token_ids) >= self._max_tokens:
+            return "length"
+        return "deadline" if self._native.report()["ending"] == "deadline" else "cancelled"
 
     def _finish(self, reason: FinishReason) -> Chunk:
         """The last chunk: text held back that did not become a stop string."""
         self._end = True
         self._finish_reason = reason
+        if self._native is not None:
+            self._native.cancel()
         text = self._stops.flush()
         self._texts.append(text)
+        self._kv = self._kv_stats()
         return Chunk(text)
 
     def close(self) -> None:
@@ -144,48 +131,63 @@ class Completion(Iterator[Chunk]):
     @property
     def result(self) -> Result:
         """The result so far; complete once the iteration has ended or was closed."""
+        report = None if self._native is None else self._native.report()
         return Result(
             text="".join(self._texts),
             token_ids=tuple(self._token_ids),
             finish_reason=self._finish_reason or "cancelled",
             prompt_tokens=len(self._prompt),
-            cached_tokens=self._cached_tokens,
-            timings=self._timings(),
-            kv=self._kv_stats(),
+            cached_tokens=report["cached_tokens"] if report else 0,
+            preemptions=report["preemptions"] if report else 0,
+            timings=self._timings(report),
+            kv=self._kv if self._end else self._kv_stats(),
         )
 
-    def _timings(self) -> Timings:
-        engine, times = self._engine, self._times
-        ttft_ms = (times[0] - self._started) * 1e3 if times else 0.0
-        itl_ms = tuple((b - a) * 1e3 for a, b in pairwise(times))
+    def _timings(self, report: _native.CompletionReport | None) -> Timings:
+        engine, times = self._engine, self._times_ms
+        begun = report["submitted_ms"] if report else self._submitted_ms
+        ttft_ms = times[0] - begun if times else 0.0
+        itl_ms = tuple(b - a for a, b in pairwise(times))
         mean_context = len(self._prompt) + len(self._token_ids) / 2
         bytes_per_token = bytes_read_per_token(engine.header) + mean_context * kv_bytes_per_token(
             engine.header, engine.config.kv_type
         )
         decode_s = sum(itl_ms) / 1e3
-        computed = len(self._prompt) - self._cached_tokens
+        started = report["started_ms"] if report else 0.0
+        prefilled = report["prefilled_ms"] if report else 0.0
+        prefill_ms = prefilled - started if prefilled else 0.0
+        computed = len(self._prompt) - (report["cached_tokens"] if report else 0)
         return Timings(
             load_ms=engine.load_ms,
             ttft_ms=ttft_ms,
             itl_ms=itl_ms,
-            prefill_tokens_per_s=computed / ttft_ms * 1e3 if ttft_ms else 0.0,
+            e2el_ms=times[-1] - begun if times else 0.0,
+            queue_ms=started - begun if started else 0.0,
+            prefill_ms=prefill_ms,
+            upload_ms=report["upload_ms"] if report else 0.0,
+            sampling_ms=report["sampling_ms"] if report else 0.0,
+            prefill_tokens_per_s=computed / prefill_ms * 1e3 if prefill_ms else 0.0,
             bandwidth_bytes_per_s=bytes_per_token * len(itl_ms) / decode_s if decode_s else 0.0,
         )
 
     def _kv_stats(self) -> KvStats:
         engine = self._engine
-        if self._kv_counters is not None:
-            return KvStats.of_pages(self._kv_counters)
-        token_bytes = kv_bytes_per_token(engine.header, engine.config.kv_type)
         # The newest token is drawn but not yet in the cache.
-        used = len(self._prompt) + max(len(self._token_ids) - 1, 0)
-        return KvStats(
-            page_size=1,
-            pages_used=used,
-            pages_total=engine.n_ctx,
-            bytes_used=used * token_bytes,
-            bytes_reserved=engine.n_ctx * token_bytes,
+        n_tokens = len(self._prompt) + max(len(self._token_ids) - 1, 0)
+        token_bytes = kv_bytes_per_token(engine.header, engine.config.kv_type)
+        kv = None if engine.closed else engine.stats()["kv"]
+        if kv is None:
+            return KvStats.unpaged(n_tokens, engine.n_ctx, token_bytes)
+        return KvStats.paged(
+            n_tokens, engine.config.page_size, engine.kv_pages, token_bytes, kv["hit_rate"]
         )
+
+
+def _token_logprobs(logprobs: list[tuple[int, float]]) -> tuple[TokenLogprobs, ...]:
+    if not logprobs:
+        return ()
+    *top, (token, chosen) = logprobs
+    return (TokenLogprobs(token, chosen, tuple(top)),)
 
 
 def _make_sampler(engine: Engine, params: SamplingParams, prompt: Sequence[int]) -> _native.Sampler:

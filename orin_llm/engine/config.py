@@ -6,11 +6,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
 from orin_llm.gguf.footprint import KV_TYPES
 
 HOOK_NAMES = ("rope", "pages", "attention")
 _PAGE_SIZES = "8, 16, 32, 64, 128 or 256"
+MAX_BATCH = 64
 INT32_MAX = (1 << 31) - 1
 MAX_SEED = (1 << 64) - 1
 ORDERS = ("orin", "llama")
@@ -64,22 +66,28 @@ class EngineConfig:
     Attributes:
         n_ctx: tokens one sequence may hold; 0 takes the model's own limit, at most 8192.
         chunk_size: prompt tokens computed in one step.
+        max_batch: completions computed at the same time; more wait.
         threads: CPU threads; 0 takes the physical cores that the process may use.
         gpu_layers: layers kept on the GPU; -1 is all of them, where there is a GPU.
         hooks: our changes to llama.cpp.
         kv_type: element type of the KV cache.
         page_size: tokens in a page of the KV cache, a power of two.
+        kv_memory: what the KV cache may hold of all completions and earlier prompts together, in
+            tokens (32768) or bytes ("512MiB"); None takes what max_batch full contexts need, within
+            half of the memory that is free.
         prefix_cache: find the beginnings of earlier prompts in the cache again.
         use_mmap: map the file where that helps (CPU) instead of reading it.
     """
 
     n_ctx: int = 0
     chunk_size: int = 512
+    max_batch: int = 16
     threads: int = 0
     gpu_layers: int = -1
     hooks: Hooks = field(default_factory=Hooks)
     kv_type: str = "f16"
     page_size: int = 16
+    kv_memory: str | int | None = None
     prefix_cache: bool = True
     use_mmap: bool = True
 
@@ -91,11 +99,14 @@ class EngineConfig:
             "0 or 16 … 4194304",
         )
         _require(1 <= self.chunk_size <= 8192, "chunk_size", self.chunk_size, "1 … 8192")
+        _require(1 <= self.max_batch <= MAX_BATCH, "max_batch", self.max_batch, f"1 … {MAX_BATCH}")
         _require(0 <= self.threads <= 512, "threads", self.threads, "0 … 512")
         layers = self.gpu_layers
         _require(-1 <= layers <= INT32_MAX, "gpu_layers", layers, "-1 (all) or more")
         size = self.page_size
         _require(8 <= size <= 256 and size & (size - 1) == 0, "page_size", size, _PAGE_SIZES)
+        if self.kv_memory is not None:
+            KvMemory.parse(self.kv_memory)
         _require(self.kv_type in KV_TYPES, "kv_type", self.kv_type, ", ".join(KV_TYPES))
 
 

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orin_llm import _native
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig
+from orin_llm.engine.kv_memory import KvMemory, KvRoom
 from orin_llm.engine.progress import LoadProgress
+from orin_llm.engine.step_record import StepRecord
+from orin_llm.engine.wakers import LoopWakers
 from orin_llm.errors import ModelFileError, OrinError, UsageError
-from orin_llm.gguf.footprint import DEFAULT_MAX_CTX, kv_bytes
+from orin_llm.gguf.footprint import kv_bytes_per_token
 from orin_llm.gguf.header import read_header
-from orin_llm.gguf.kv_layers import Hyperparameters
 from orin_llm.host.cpu import read_cpu
-from orin_llm.host.memory import read_memory
-from orin_llm.host.units import size_text
 
 if TYPE_CHECKING:
-    from orin_llm.engine.completion import Completion, Request
+    from orin_llm.engine.completion import Completion
+    from orin_llm.engine.request import Request
 
 
 class Engine:
-    """One loaded model with one KV cache.
+    """One loaded model with one KV cache, which computes many completions at once.
 
-    Completions may be started from any thread. They share the KV cache: each step holds the
-    engine's lock, and one that finds the cache changed by another computes its prompt again.
+    Completions may be started from any thread and any event loop. A thread of the engine's own
+    computes them together, step by step, while there are any.
 
     Args:
         path: a GGUF file.
@@ -58,8 +59,9 @@ class Engine:
                 f"{path}: this file holds a vocabulary and no weights: choose a whole model",
                 path=str(path),
             )
-        self.n_ctx = self._context_size()
-        self._require_memory()
+        room = KvRoom.of(self.header, self.config)
+        self.n_ctx = room.n_ctx
+        self.kv_pages = room.pages
         weights_bytes = sum(tensor.nbytes for tensor in self.header.tensors)
 
         def report(fraction: float) -> None:
@@ -67,51 +69,31 @@ class Engine:
                 elapsed = time.monotonic() - started
                 on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
 
-        self._lock = threading.Lock()
-        self._active: Completion | None = None
         self._model: _native.Model | None = _native.Model(
             os.fsencode(path),
             _native.ModelParams(gpu_layers=self.config.gpu_layers, use_mmap=self.config.use_mmap),
             report,
         )
         self.threads = self.config.threads or read_cpu().threads
-        self._session: _native.Session | None = _native.Session(self._model, self._session_params())
-        self.load_ms = (time.monotonic() - started) * 1e3
-
-    def _session_params(self) -> _native.SessionParams:
-        config, hooks = self.config, self.config.hooks.enabled
-        return _native.SessionParams(
+        hooks = self.config.hooks.enabled
+        self.native_params = _native.EngineParams(
             n_ctx=self.n_ctx,
-            chunk_size=config.chunk_size,
+            chunk_size=self.config.chunk_size,
+            max_batch=self.config.max_batch,
             threads=self.threads,
-            kv_type=config.kv_type,
+            kv_type=self.config.kv_type,
             rope="rope" in hooks,
             paged="pages" in hooks,
             attention="attention" in hooks,
-            page_size=config.page_size,
-            prefix_cache=config.prefix_cache,
+            page_size=self.config.page_size,
+            kv_pages=room.pages,
+            prefix_cache=self.config.prefix_cache,
         )
-
-    def _context_size(self) -> int:
-        n_ctx_train = Hyperparameters(self.header).integer("context_length")
-        if self.config.n_ctx > n_ctx_train:
-            raise UsageError(
-                f"a context of {self.config.n_ctx} tokens is more than the {n_ctx_train} "
-                f"that this model was trained for: choose at most {n_ctx_train} "
-                "(-c/--ctx-size, n_ctx in Python)"
-            )
-        return self.config.n_ctx or min(n_ctx_train, DEFAULT_MAX_CTX)
-
-    def _require_memory(self) -> None:
-        """Asked before anything is loaded: the kernel would kill the process, not refuse."""
-        needed = kv_bytes(self.header, self.n_ctx, self.config.kv_type)
-        available = read_memory().available
-        if needed > available:
-            raise OrinError(
-                f"the KV cache of {self.n_ctx} tokens needs {size_text(needed)}, "
-                f"{size_text(available)} is available: choose a smaller context "
-                "(-c/--ctx-size, n_ctx in Python)"
-            )
+        self._runner: _native.Runner | None = _native.Runner(self._model, self.native_params)
+        self._wakers = LoopWakers(self._runner)
+        # At the latest when the interpreter ends: the thread must not outlive what it uses.
+        self._stop = weakref.finalize(self, self._runner.close)
+        self.load_ms = (time.monotonic() - started) * 1e3
 
     @property
     def model(self) -> _native.Model:
@@ -121,14 +103,11 @@ class Engine:
         return self._model
 
     @property
-    def session(self) -> _native.Session:
-        """The native session, for measurements and tests; not guarded against completions.
-
-        Raises OrinError when the engine is closed.
-        """
-        if self._session is None:
+    def runner(self) -> _native.Runner:
+        """The native engine. Raises OrinError when the engine is closed."""
+        if self._runner is None:
             raise OrinError("this engine is closed: make a new one")
-        return self._session
+        return self._runner
 
     # Tokens and text
 
@@ -214,26 +193,111 @@ class Engine:
     # Work
 
     def complete(self, request: Request) -> Completion:
-        """Start a completion: an iterator over chunks of text. The first computes the prompt."""
+        """Start a completion: an iterator over chunks of text, for `for` and for `async for`.
+
+        It is computed from now on, whether it is iterated or not; dropping it stops it.
+
+        Raises:
+            PromptTooLong: the prompt leaves no room for an answer in the context.
+            UsageError: it names tokens that do not exist.
+            OrinError: the engine is closed.
+        """
         from orin_llm.engine.completion import Completion
 
         return Completion(self, request)
 
     def forget(self) -> None:
-        """Empty the KV cache: the next prompt is computed from its first token."""
-        with self._lock:
-            self.session.forget()
-            self._active = None
+        """Drop what the KV cache holds of earlier prompts, and give its memory back.
+
+        What running completions hold stays.
+        """
+        self.runner.forget()
+
+    # The KV cache
+
+    def resize_kv(self, kv_memory: str | int) -> None:
+        """Change what the KV cache may hold; memory beyond it is given back at once.
+
+        Cached prompts are dropped as far as needed. It can become at most what it was made with.
+
+        Raises:
+            UsageError: the limit holds less than one context, or more than the engine's own.
+            OrinError: running completions need more, or the model's memory is not paged.
+        """
+        limit = KvMemory.parse(kv_memory)
+        pages = limit.pages(
+            self.config.page_size, kv_bytes_per_token(self.header, self.config.kv_type)
+        )
+        least, most = -(-self.n_ctx // self.config.page_size), self.kv_pages
+        if not least <= pages <= most:
+            raise UsageError(
+                f"a KV memory of {kv_memory} is {pages} pages of {self.config.page_size} tokens: "
+                f"expected {least} (one context) … {most} (what the engine was made with)"
+            )
+        if not self.runner.set_budget(pages):
+            raise OrinError(
+                f"running completions need more than {pages} pages: wait for them, or cancel some"
+            )
+
+    def read_kv(self, tokens: Sequence[int], first: int, n: int) -> bytes:
+        """Keys and values of `tokens[first:]`: as many as whole cached pages hold, up to n.
+
+        In order of positions, each token `kv_row_bytes` bytes: of each layer K, then V.
+
+        Raises OrinError where the model's memory is not paged.
+        """
+        return self.runner.read_kv(list(tokens), first, n)
+
+    def write_kv(self, tokens: Sequence[int], first: int, rows: bytes) -> int:
+        """Put what `read_kv` gave for `tokens[first:]` into the cache, to be found as a prefix.
+
+        Returns how many of the tokens whole cached pages hold now: fewer than `first` where not all
+        before were cached, `first` where there is no room; nothing is written then.
+
+        Raises OrinError where the model's memory is not paged.
+        """
+        return self.runner.write_kv(list(tokens), first, rows)
+
+    @cached_property
+    def kv_row_bytes(self) -> int:
+        """Bytes of one token in the KV cache, all layers together; 0 where it is not paged."""
+        return self.runner.kv_row_bytes()
+
+    # What is known about it
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._runner is None
+
+    def stats(self) -> dict[str, Any]:
+        """What the engine does and has done: plain numbers, nested; docs/statistics.md names them.
+
+        Cheap: a copy of what the engine's thread publishes after every step.
+        """
+        stats = self.runner.stats()
+        stats["lanes"] = {"running": stats["requests"]["running"], "max": self.config.max_batch}
+        return stats
+
+    def step_log(self, after: int = 0) -> list[StepRecord]:
+        """The last 4096 steps, or those of them whose number is above `after`; oldest first."""
+        return [StepRecord(**record) for record in self.runner.steps_after(after)]
+
+    @property
+    def is_paged(self) -> bool:
+        """Whether completions share one KV cache in pages; else they run one after another."""
+        return self.runner.is_paged
 
     @property
     def backend(self) -> dict[str, object]:
         """Where the work runs and which of our hooks are on, for machine-readable output.
 
-        A hook that was asked for and does not exist for the device is `unavailable`.
+        A hook that was asked for and does not serve this model or device is `unavailable`; `note`
+        says why pages are.
         """
         device = self.model.device
         available = {"rope"} if device == "cpu" else set()
-        if self.session.kv_counters() is not None:
+        if self.is_paged:
             available |= {"pages", "attention"}
         asked = self.config.hooks.enabled
 
@@ -242,13 +306,23 @@ class Engine:
                 return "off"
             return "on" if name in available else "unavailable"
 
-        return {"device": device, "hooks": {name: state(name) for name in HOOK_NAMES}}
+        backend: dict[str, object] = {
+            "device": device,
+            "hooks": {name: state(name) for name in HOOK_NAMES},
+        }
+        if self.runner.refusal:
+            backend["note"] = f"the KV cache is not paged: {self.runner.refusal}"
+        return backend
 
     def close(self) -> None:
-        """Free the model, after a running step. Completions that go on end with an error."""
-        with self._lock:
-            self._session = None
-            self._model = None
+        """Stop within the step under way and free the model.
+
+        Completions that are not finished end in an error.
+        """
+        self._stop()
+        self._wakers.close()
+        self._runner = None
+        self._model = None
 
     def __enter__(self) -> Engine:
         return self

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-FinishReason = Literal["stop", "length", "cancelled"]
+FinishReason = Literal["stop", "length", "cancelled", "deadline"]
 
 
 @dataclass(frozen=True)
@@ -29,20 +28,29 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Timings:
-    """Times of one completion.
+    """Times of one completion, of one monotonic clock, as the engine's thread sees them.
 
     Attributes:
         load_ms: loading the engine's model.
         ttft_ms: from the start of the completion to its first token, also if that ends it.
-        itl_ms: every gap between two tokens, an end token included, as the caller sees them: what
-            it does with a chunk before it asks for the next one counts.
-        prefill_tokens_per_s: prompt tokens computed (not the cached ones) over ttft.
+        itl_ms: every gap between two tokens, an end token included.
+        e2el_ms: from the start of the completion to its last token.
+        queue_ms: from the start to the first step with tokens of it; part of ttft, as the next is.
+        prefill_ms: from then to its first logits; steps of others in between count.
+        upload_ms: bringing tokens to where they are computed, in all steps with tokens of it.
+        sampling_ms: drawing its tokens: its share of what each step took for all.
+        prefill_tokens_per_s: prompt tokens computed (not the cached ones) over prefill_ms.
         bandwidth_bytes_per_s: weights and KV read per decoded token times the decode rate.
     """
 
     load_ms: float
     ttft_ms: float
     itl_ms: tuple[float, ...]
+    e2el_ms: float
+    queue_ms: float
+    prefill_ms: float
+    upload_ms: float
+    sampling_ms: float
     prefill_tokens_per_s: float
     bandwidth_bytes_per_s: float
 
@@ -68,13 +76,14 @@ class Timings:
 
 @dataclass(frozen=True)
 class KvStats:
-    """The KV cache after a completion. Where the model's memory is not paged, a page is one token.
+    """What a completion holds of the KV cache. Where memory is not paged, a page is one token.
 
     Attributes:
-        pages_used: pages that hold a token of this sequence.
-        bytes_used: of those pages; bytes_reserved: what the cache may grow to.
-        hit_rate: pages that were there already among all that attention read, since the engine
-            was made; None where nothing is paged.
+        pages_used: pages that hold its tokens, shared ones included.
+        pages_total: of the cache, for all completions and earlier prompts together.
+        bytes_used: of the pages used; bytes_reserved: of all.
+        hit_rate: pages that were there already among all that attention read, of all completions
+            since the engine was made; None where nothing is paged.
         fragmentation: part of the used pages that holds no token.
     """
 
@@ -87,30 +96,45 @@ class KvStats:
     fragmentation: float = 0.0
 
     @classmethod
-    def of_pages(cls, counters: Mapping[str, float]) -> KvStats:
-        """From what a session counts (see cpp/pages/page_counters.h)."""
-        used, page_bytes = int(counters["used"]), int(counters["page_bytes"])
-        total = used + int(counters["cached"] + counters["free"])
+    def paged(
+        cls, n_tokens: int, page_size: int, n_pages: int, token_bytes: int, hit_rate: float
+    ) -> KvStats:
+        used = -(-n_tokens // page_size)
+        page_bytes = page_size * token_bytes
         return cls(
-            page_size=int(counters["page_size"]),
+            page_size=page_size,
             pages_used=used,
-            pages_total=total,
+            pages_total=n_pages,
             bytes_used=used * page_bytes,
-            bytes_reserved=total * page_bytes,
-            hit_rate=counters["hit_rate"],
-            fragmentation=counters["fragmentation"],
+            bytes_reserved=n_pages * page_bytes,
+            hit_rate=hit_rate,
+            fragmentation=1 - n_tokens / (used * page_size) if used else 0.0,
+        )
+
+    @classmethod
+    def unpaged(cls, n_tokens: int, n_ctx: int, token_bytes: int) -> KvStats:
+        return cls(
+            page_size=1,
+            pages_used=n_tokens,
+            pages_total=n_ctx,
+            bytes_used=n_tokens * token_bytes,
+            bytes_reserved=n_ctx * token_bytes,
         )
 
 
 @dataclass(frozen=True)
 class Result:
-    """A finished (or stopped) completion. `token_ids` leaves out the token that ended it."""
+    """A finished (or stopped) completion. `token_ids` leaves out the token that ended it.
+
+    `preemptions` is how often it had to give its pages to others and was computed anew.
+    """
 
     text: str
     token_ids: tuple[int, ...]
     finish_reason: FinishReason
     prompt_tokens: int
     cached_tokens: int
+    preemptions: int
     timings: Timings
     kv: KvStats
 
@@ -128,11 +152,17 @@ class Result:
             "completion_tokens": self.completion_tokens,
             "token_ids": list(self.token_ids),
             "finish_reason": self.finish_reason,
+            "preemptions": self.preemptions,
             "timings": {
                 "load_ms": timings.load_ms,
+                "queue_ms": timings.queue_ms,
+                "prefill_ms": timings.prefill_ms,
+                "upload_ms": timings.upload_ms,
+                "sampling_ms": timings.sampling_ms,
                 "ttft_ms": timings.ttft_ms,
                 "tpot_ms": timings.tpot_ms,
                 "itl_ms": {f"p{p}": timings.itl_percentile_ms(p) for p in (50, 90, 95, 99)},
+                "e2el_ms": timings.e2el_ms,
                 "prefill_tokens_per_s": timings.prefill_tokens_per_s,
                 "decode_tokens_per_s": timings.decode_tokens_per_s,
                 "bandwidth_bytes_per_s": timings.bandwidth_bytes_per_s,

@@ -1,0 +1,93 @@
+// Python's view of a loaded model: argument conversion, the GIL and exceptions; no logic.
+#include <pybind11/functional.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <memory>
+#include <optional>
+
+#include "../engine/model.h"
+#include "../engine/runtime.h"
+#include "convert.h"
+
+namespace py = pybind11;
+using namespace orin;
+
+namespace {
+
+std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & params,
+                                  const std::optional<py::function> & progress) {
+    std::optional<py::error_already_set> raised;
+    const Model::Progress on_progress = [&](float fraction) {
+        py::gil_scoped_acquire gil;
+        try {
+            if (progress) {
+                (*progress)(fraction);
+            } else if (PyErr_CheckSignals() != 0) {
+                throw py::error_already_set();
+            }
+        } catch (py::error_already_set & error) {
+            raised.emplace(std::move(error));
+        }
+        return !raised;
+    };
+    try {
+        py::gil_scoped_release release;
+        return std::make_shared<Model>(path, params, on_progress);
+    } catch (const Interrupted &) {
+        if (raised) {
+            throw std::move(*raised);
+        }
+        throw;
+    } catch (const LoadError & error) {
+        py::dict where;
+        where["path"] = to_str(path);
+        raise_in_python("ModelFileError", error.what(), where);
+        throw py::error_already_set();
+    }
+}
+
+}  // namespace
+
+void bind_model(py::module_ & m) {
+    py::class_<ModelParams>(m, "ModelParams")
+        .def(py::init<int32_t, bool, bool>(), py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true,
+             py::arg("vocab_only") = false);
+
+    py::class_<Model, std::shared_ptr<Model>>(m, "Model")
+        .def(py::init(&load_model), py::arg("path"), py::arg("params"), py::arg("progress") = py::none())
+        .def_property_readonly("n_vocab", &Model::n_vocab)
+        .def_property_readonly("device", &Model::device)
+        .def_property_readonly("bos", &Model::bos)
+        .def_property_readonly("eos", &Model::eos)
+        .def_property_readonly("add_bos", &Model::add_bos)
+        .def("eog_tokens", &Model::eog_tokens)
+        .def("special_tokens",
+             [](const Model & model) {
+                 py::dict result;
+                 for (const auto & [text, token] : model.special_tokens()) {
+                     result[py::bytes(text)] = token;
+                 }
+                 return result;
+             })
+        .def(
+            "tokenize",
+            [](const Model & model, const py::bytes & text, bool add_special, bool parse_special) {
+                const auto view = static_cast<std::string_view>(text);
+                py::gil_scoped_release release;
+                return model.tokenize(view, add_special, parse_special);
+            },
+            py::arg("text"), py::kw_only(), py::arg("add_special"), py::arg("parse_special"))
+        .def(
+            "token_bytes",
+            [](const Model & model, int32_t token, bool special) {
+                return py::bytes(model.token_bytes(token, special));
+            },
+            py::arg("token"), py::kw_only(), py::arg("special"))
+        .def(
+            "detokenize",
+            [](const Model & model, const std::vector<int32_t> & tokens, bool special) {
+                return py::bytes(model.detokenize(tokens, special));
+            },
+            py::arg("tokens"), py::kw_only(), py::arg("special"));
+}

@@ -1,0 +1,72 @@
+#include "completion.h"
+
+#include <chrono>
+#include <utility>
+
+#include "clock.h"
+#include "mailbox.h"
+
+namespace orin {
+
+Completion::Completion(CompletionParams params, Sampler sampler, std::shared_ptr<Mailbox> mailbox)
+    : params_(std::move(params)), mailbox_(std::move(mailbox)), sampler_(std::move(sampler)) {
+    report_.submitted_ms = now_ms();
+}
+
+bool Completion::wait(size_t n_seen, double timeout_ms) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::duration<double, std::milli>(timeout_ms),
+                             [&] { return tokens_.size() > n_seen || report_.ending != Ending::none; });
+}
+
+std::vector<DrawnToken> Completion::tokens_from(size_t first) const {
+    const std::lock_guard lock(mutex_);
+    if (first < tokens_.size()) {
+        return std::vector<DrawnToken>(tokens_.begin() + static_cast<ptrdiff_t>(first), tokens_.end());
+    }
+    if (error_) {
+        std::rethrow_exception(error_);
+    }
+    return {};
+}
+
+CompletionReport Completion::report() const {
+    const std::lock_guard lock(mutex_);
+    return report_;
+}
+
+void Completion::cancel() {
+    {
+        const std::lock_guard lock(mutex_);
+        if (cancelled_ || report_.ending != Ending::none) {
+            return;
+        }
+        cancelled_ = true;
+    }
+    mailbox_->note_cancelled();
+}
+
+bool Completion::is_cancelled() const {
+    const std::lock_guard lock(mutex_);
+    return cancelled_;
+}
+
+void Completion::add(DrawnToken token) {
+    {
+        const std::lock_guard lock(mutex_);
+        tokens_.push_back(std::move(token));
+    }
+    changed_.notify_all();
+}
+
+void Completion::end(Ending ending, std::exception_ptr error) {
+    {
+        const std::lock_guard lock(mutex_);
+        report_.ended_ms = now_ms();
+        report_.ending = ending;
+        error_ = std::move(error);
+    }
+    changed_.notify_all();
+}
+
+}  // namespace orin

@@ -1,0 +1,102 @@
+#include "context.h"
+
+#include <string>
+
+#include "../hooks/engine_hooks.h"
+#include "runtime.h"
+
+namespace orin {
+namespace {
+
+ggml_type kv_type_from(const std::string & name) {
+    for (ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
+        if (name == ggml_type_name(type)) {
+            return type;
+        }
+    }
+    throw EngineError("unknown KV type '" + name + "': expected f16, bf16, q8_0 or q4_0");
+}
+
+}  // namespace
+
+ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
+                        EngineHooks & hooks, const StopCheck & stop) {
+    LoadGuard guard;
+    llama_context_params upstream = llama_context_default_params();
+    upstream.n_ctx = static_cast<uint32_t>(params.n_ctx);
+    upstream.n_batch = static_cast<uint32_t>(size.n_tokens);
+    upstream.n_ubatch = upstream.n_batch;
+    upstream.n_seq_max = static_cast<uint32_t>(size.n_sequences);
+    upstream.n_outputs_max = upstream.n_seq_max;
+    upstream.kv_unified = true;
+    upstream.n_threads = params.threads;
+    upstream.n_threads_batch = params.threads;
+    upstream.type_k = kv_type_from(params.kv_type);
+    upstream.type_v = upstream.type_k;
+    upstream.no_perf = true;
+    if (flash_attention) {
+        upstream.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
+    }
+    upstream.cb_eval_user_data = &hooks;  // with cb_eval unset: how graphs find their engine's hooks
+    upstream.abort_callback = stop.stops;
+    upstream.abort_callback_data = stop.data;
+    ContextPtr context(llama_init_from_model(model.handle(), upstream));
+    if (!context) {
+        const std::string reason = guard.first_error();
+        throw EngineError("llama.cpp could not make a context of " + std::to_string(params.n_ctx) + " tokens with a " +
+                          params.kv_type + " KV cache" + (reason.empty() ? "" : ": " + reason) +
+                          ". Try a smaller context (-c/--ctx-size, n_ctx in Python).");
+    }
+    return context;
+}
+
+void RowArrays::clear() {
+    tokens_.clear();
+    positions_.clear();
+    sequences_.clear();
+    n_sequences_.clear();
+    wants_logits_.clear();
+}
+
+void RowArrays::add(int32_t token, int32_t position, llama_seq_id sequence, bool wants_logits) {
+    tokens_.push_back(token);
+    positions_.push_back(position);
+    sequences_.push_back(sequence);
+    n_sequences_.push_back(1);
+    wants_logits_.push_back(wants_logits ? 1 : 0);
+}
+
+llama_batch RowArrays::batch() {
+    sequence_pointers_.clear();
+    for (llama_seq_id & sequence : sequences_) {
+        sequence_pointers_.push_back(&sequence);
+    }
+    llama_batch batch{};
+    batch.n_tokens = static_cast<int32_t>(tokens_.size());
+    batch.token = tokens_.data();
+    batch.pos = positions_.data();
+    batch.n_seq_id = n_sequences_.data();
+    batch.seq_id = sequence_pointers_.data();
+    batch.logits = wants_logits_.data();
+    return batch;
+}
+
+bool compute_rows(llama_context * context, RowArrays & rows) {
+    const llama_batch batch = rows.batch();
+    const int32_t n_reused = llama_perf_context(context).n_reused;
+    const int32_t status = llama_decode(context, batch);
+    const std::string n_tokens = std::to_string(batch.n_tokens);
+    switch (status) {
+        case 0:
+            return llama_perf_context(context).n_reused == n_reused;
+        case 1:
+            throw EngineError("no room in the KV cache for " + n_tokens + " more tokens");
+        case 2:
+            throw Interrupted("stopped during a step");
+        default:
+            throw EngineError("llama.cpp failed to compute a step of " + n_tokens + " tokens (status " +
+                              std::to_string(status) + "): probably out of memory");
+    }
+}
+
+}  // namespace orin

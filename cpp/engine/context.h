@@ -1,0 +1,56 @@
+// llama.cpp's contexts: making one, and computing rows in it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "engine_params.h"
+#include "llama.h"
+#include "model.h"
+
+namespace orin {
+
+class EngineHooks;
+
+struct FreeContext {
+    void operator()(llama_context * context) const { llama_free(context); }
+};
+using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
+
+// Asked now and then during a computation, on its thread; true stops it with Interrupted.
+struct StopCheck {
+    bool (*stops)(void * data) = nullptr;
+    void * data = nullptr;
+};
+
+struct ContextSize {
+    int32_t n_tokens;     // of a step
+    int32_t n_sequences;  // each has one output in a step at most
+};
+
+// Throws EngineError with llama.cpp's reason. `hooks` outlives the context.
+ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
+                        EngineHooks & hooks, const StopCheck & stop);
+
+// Rows as llama.cpp takes them. Keeps its buffers.
+class RowArrays {
+   public:
+    void clear();
+    void add(int32_t token, int32_t position, llama_seq_id sequence, bool wants_logits);
+    // Valid until the next change.
+    llama_batch batch();
+
+   private:
+    std::vector<llama_token> tokens_;
+    std::vector<llama_pos> positions_;
+    std::vector<llama_seq_id> sequences_;
+    std::vector<llama_seq_id *> sequence_pointers_;
+    std::vector<int32_t> n_sequences_;
+    std::vector<int8_t> wants_logits_;
+};
+
+// Returns whether a graph had to be built. Throws EngineError, Interrupted.
+bool compute_rows(llama_context * context, RowArrays & rows);
+
+}  // namespace orin

@@ -1,0 +1,28 @@
+// What an engine is made with.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace orin {
+
+enum class Paging {
+    off,
+    cells_only,  // pages, but stock attention: the oracle of the tests
+    on,
+};
+
+struct EngineParams {
+    int32_t n_ctx = 0;         // tokens of one sequence, at least 1
+    int32_t chunk_size = 512;  // prompt tokens of a step
+    int32_t max_batch = 16;    // sequences computed at once, where memory is paged
+    int32_t threads = 1;
+    std::string kv_type = "f16";
+    bool rope = true;
+    Paging paging = Paging::on;
+    int32_t page_size = 16;
+    int32_t kv_pages = 0;  // that sequences and cached prefixes may take together; holds n_ctx tokens at least
+    bool prefix_cache = true;
+};
+
+}  // namespace orin

@@ -1,0 +1,78 @@
+// What an engine has done, and each of its last steps.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "../pages/page_counters.h"
+#include "../scheduler/scheduler_counters.h"
+
+namespace orin {
+
+struct PhaseTimes {
+    double plan_ms = 0.0;      // choosing what a step computes, and what follows from its tokens
+    double upload_ms = 0.0;    // bringing it into llama.cpp's form
+    double prefill_ms = 0.0;   // llama.cpp's computation of steps with prompt tokens
+    double decode_ms = 0.0;    // and of the others
+    double sampling_ms = 0.0;  // drawing tokens, log-probabilities included
+    double publish_ms = 0.0;   // handing them out
+};
+
+struct EngineStats {
+    int64_t running = 0;  // requests now
+    int64_t waiting = 0;
+    int64_t failed = 0;  // since the start; the scheduler counts these as cancelled or finished, too
+    int64_t prefill_steps = 0;
+    int64_t decode_steps = 0;
+    int64_t graphs_built = 0;
+    PhaseTimes times;
+    SchedulerCounters scheduler{};
+    bool paged = false;  // else the fields below are 0
+    PageCounters pages{};
+    int32_t page_size = 0;
+    int64_t page_bytes = 0;
+    int64_t committed_bytes = 0;
+};
+
+struct StepRecord {
+    int64_t number;  // from 1
+    double started_ms;
+    double duration_ms;
+    double compute_ms;
+    double sampling_ms;
+    int32_t n_prompt_tokens;
+    int32_t n_decode_tokens;
+    int64_t kv_bytes_used;
+    int64_t kv_bytes_committed;
+};
+
+// The last steps: a ring.
+class StepLog {
+   public:
+    static constexpr size_t capacity = 4096;
+
+    void add(StepRecord record) {
+        record.number = ++n_steps_;
+        if (records_.size() < capacity) {
+            records_.push_back(record);
+        } else {
+            records_[static_cast<size_t>(record.number - 1) % capacity] = record;
+        }
+    }
+
+    // Those with a larger number, oldest first.
+    std::vector<StepRecord> after(int64_t number) const {
+        std::vector<StepRecord> result;
+        const int64_t first_kept = n_steps_ - static_cast<int64_t>(records_.size());
+        for (int64_t i = number > first_kept ? number : first_kept; i < n_steps_; i++) {
+            result.push_back(records_[static_cast<size_t>(i) % capacity]);
+        }
+        return result;
+    }
+
+   private:
+    int64_t n_steps_ = 0;
+    std::vector<StepRecord> records_;
+};
+
+}  // namespace orin

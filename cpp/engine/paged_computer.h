@@ -1,0 +1,39 @@
+// Steps over pages of a pool. One context computes steps with prompt tokens, another those without, so that neither has
+// to build its graph anew when they take turns.
+#pragma once
+
+#include "../kv/kv_pool.h"
+#include "../kv/paged_hook.h"
+#include "computer.h"
+#include "context.h"
+
+namespace orin {
+
+class PagedComputer : public Computer {
+   public:
+    // `pages` is the scheduler's. Nothing can be computed before make_contexts().
+    PagedComputer(PagedKv & pages, const EngineParams & params);
+
+    // For EngineHooks; contexts are made with these.
+    PagedHook & hook() { return hook_; }
+    // False where the model's memory or attention is of a kind that pages do not serve: hook().refusal() says why.
+    // Throws EngineError.
+    bool make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop);
+
+    void compute(const StepBatch & batch) override;
+    const float * logits(size_t output) const override;
+    void forget() override;
+    KvPool * pool() override { return &pool_; }
+
+   private:
+    const EngineParams params_;
+    KvPool pool_;
+    PagedHook hook_;
+    ContextPtr prefill_;
+    ContextPtr decode_;
+    llama_context * last_ = nullptr;  // has the logits
+    std::vector<int32_t> output_rows_;
+    RowArrays rows_;
+};
+
+}  // namespace orin

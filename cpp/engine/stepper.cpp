@@ -1,0 +1,72 @@
+#include "stepper.h"
+
+#include <algorithm>
+#include <random>
+
+#include "paged_computer.h"
+#include "runtime.h"
+#include "stock_computer.h"
+
+namespace orin {
+namespace {
+
+EngineParams limited(EngineParams params) {
+    params.chunk_size = std::min(params.chunk_size, params.n_ctx);
+    return params;
+}
+
+std::unique_ptr<Scheduler> make_scheduler(const EngineParams & params, int32_t max_batch, int32_t n_pages,
+                                          bool prefix_cache) {
+    PlannerConfig planner;
+    planner.chunk_size = params.chunk_size;
+    planner.max_batch = max_batch;
+    PagedKvConfig pages;
+    pages.n_pages = n_pages + 1;  // and the scratch page
+    pages.page_size = params.page_size;
+    pages.max_sequences = max_batch + 1;  // and the one through which cached rows are read and written
+    pages.max_tokens = params.n_ctx;
+    pages.prefix_cache = prefix_cache;
+    std::random_device random;
+    pages.hash_seed = uint64_t{random()} << 32 | random();
+    return std::make_unique<Scheduler>(planner, pages);
+}
+
+}  // namespace
+
+Stepper::Stepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop)
+    : model_(std::move(model)), params_(limited(params)) {
+    if (!model_->is_causal_decoder()) {
+        throw LoadError(
+            "this model does not write text token by token (it is an encoder, encoder-decoder or diffusion model): "
+            "choose a causal language model");
+    }
+    if (params_.paging == Paging::off || !use_pages(stop)) {
+        use_stock(stop);
+    }
+}
+
+bool Stepper::use_pages(const StopCheck & stop) {
+    if (!model_->on_cpu()) {
+        refusal_ = "its layers are computed on a GPU";
+        return false;
+    }
+    scheduler_ = make_scheduler(params_, params_.max_batch, params_.kv_pages, params_.prefix_cache);
+    auto computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_);
+    hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx}, &computer->hook());
+    if (!computer->make_contexts(*model_, *hooks_, stop)) {
+        refusal_ = computer->hook().refusal();
+        return false;
+    }
+    computer_ = std::move(computer);
+    return true;
+}
+
+// The pages of its scheduler are those of one sequence, and stand for no memory.
+void Stepper::use_stock(const StopCheck & stop) {
+    const int32_t n_pages = (params_.n_ctx - 1) / params_.page_size + 1;
+    scheduler_ = make_scheduler(params_, 1, n_pages, false);
+    hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx});
+    computer_ = std::make_unique<StockComputer>(*scheduler_, *model_, params_, *hooks_, stop);
+}
+
+}  // namespace orin

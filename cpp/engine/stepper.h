@@ -1,0 +1,39 @@
+// A model that computes what a scheduler plans, step by step, on the caller's thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "../hooks/engine_hooks.h"
+#include "../scheduler/scheduler.h"
+#include "computer.h"
+#include "context.h"
+
+namespace orin {
+
+class Stepper {
+   public:
+    // Throws LoadError for a model that does not write text token by token, EngineError.
+    Stepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop);
+
+    Scheduler & scheduler() { return *scheduler_; }
+    Computer & computer() { return *computer_; }
+    const Model & model() const { return *model_; }
+    const EngineParams & params() const { return params_; }
+    RopeCounters rope_counters() const { return hooks_->rope_counters(); }
+    // Why the memory is not paged although that was asked for, or "".
+    const std::string & refusal() const { return refusal_; }
+
+   private:
+    bool use_pages(const StopCheck & stop);
+    void use_stock(const StopCheck & stop);
+
+    std::shared_ptr<Model> model_;
+    const EngineParams params_;
+    std::string refusal_;
+    std::unique_ptr<Scheduler> scheduler_;
+    std::unique_ptr<EngineHooks> hooks_;
+    std::unique_ptr<Computer> computer_;  // last: its contexts refer to the members above
+};
+
+}  // namespace orin

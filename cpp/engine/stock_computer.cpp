@@ -1,0 +1,66 @@
+#include "stock_computer.h"
+
+#include <algorithm>
+
+#include "clock.h"
+#include "runtime.h"
+
+namespace orin {
+
+StockComputer::StockComputer(const Scheduler & scheduler, Model & model, const EngineParams & params,
+                             EngineHooks & hooks, const StopCheck & stop)
+    : scheduler_(scheduler),
+      chunk_size_(params.chunk_size),
+      context_(make_context(model, params, {params.chunk_size, 1}, false, hooks, stop)) {}
+
+void StockComputer::compute(const StepBatch & batch) {
+    const StepPlan & plan = scheduler_.last_plan();
+    const RequestId request = plan.decode.empty() ? plan.prefill.front().id : plan.decode.front();
+    const std::vector<int32_t> & known = scheduler_.tokens(request);
+    // The last token's logits are needed, so it is never among those that are there.
+    const auto mismatch = std::mismatch(known.begin(), known.end() - 1, tokens_.begin(), tokens_.end());
+    times_ = {};
+    truncate(static_cast<int32_t>(mismatch.first - known.begin()));
+    n_found_ = std::clamp(n_tokens() - batch.rows.front().position, 0, static_cast<int32_t>(batch.rows.size()));
+    // What a step before this one lost is computed, too.
+    const BatchRow & last = batch.rows.back();
+    while (n_tokens() <= last.position) {
+        const int32_t end = std::min(last.position + 1, n_tokens() + chunk_size_);
+        extend(known, end, end == last.position + 1 && last.wants_logits);
+    }
+}
+
+void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, bool wants_logits) {
+    const double started = now_ms();
+    const int32_t begin = n_tokens();
+    rows_.clear();
+    for (int32_t position = begin; position < end; position++) {
+        rows_.add(known[static_cast<size_t>(position)], position, 0, wants_logits && position == end - 1);
+    }
+    const double uploaded = now_ms();
+    times_.upload_ms += uploaded - started;
+    try {
+        n_graphs_built_ += compute_rows(context_.get(), rows_);
+    } catch (...) {
+        tokens_.push_back(known[static_cast<size_t>(begin)]);  // some of it may be there
+        truncate(begin);
+        throw;
+    }
+    tokens_.insert(tokens_.end(), known.begin() + begin, known.begin() + end);
+    times_.compute_ms += now_ms() - uploaded;
+}
+
+// Recurrent state cannot be cut back, so such a model starts over.
+void StockComputer::truncate(int32_t n_keep) {
+    if (n_keep >= n_tokens()) {
+        return;
+    }
+    llama_memory_t memory = llama_get_memory(context_.get());
+    tokens_.resize(static_cast<size_t>(n_keep));
+    if (n_keep == 0 || !llama_memory_seq_rm(memory, 0, n_keep, -1)) {
+        llama_memory_clear(memory, false);
+        tokens_.clear();
+    }
+}
+
+}  // namespace orin

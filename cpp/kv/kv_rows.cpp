@@ -1,0 +1,68 @@
+#include "kv_rows.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace orin {
+namespace {
+
+// A sequence of its own while rows are moved.
+class Visitor {
+   public:
+    explicit Visitor(PagedKv & pages) : pages_(pages), sequence_(pages.open()) {}
+    ~Visitor() { pages_.close(sequence_); }
+    Visitor(const Visitor &) = delete;
+    Visitor & operator=(const Visitor &) = delete;
+
+    SequenceId sequence() const { return sequence_; }
+    // How many of the first n tokens whole cached pages hold.
+    int32_t adopt(std::vector<int32_t> tokens, int32_t n) {
+        tokens.resize(static_cast<size_t>(n));
+        tokens.push_back(-1);  // the last one is never taken from the cache
+        return pages_.adopt_prefix(sequence_, tokens.data(), n + 1);
+    }
+
+   private:
+    PagedKv & pages_;
+    const SequenceId sequence_;
+};
+
+}  // namespace
+
+std::string read_kv(KvPool & pool, const std::vector<int32_t> & tokens, int32_t first, int32_t n) {
+    PagedKv & pages = pool.pages();
+    Visitor visitor(pages);
+    const int64_t end = std::min<int64_t>(int64_t{first} + n, static_cast<int64_t>(tokens.size()));
+    const int32_t n_cached = visitor.adopt(tokens, static_cast<int32_t>(end));
+    const size_t row_bytes = pool.storage()->bytes_per_cell();
+    std::string rows(row_bytes * static_cast<size_t>(std::max(n_cached - first, 0)), '\0');
+    char * next = rows.data();
+    for (int32_t position = first; position < n_cached; position++, next += row_bytes) {
+        pool.storage()->read_cell(pages.cell(visitor.sequence(), position), next);
+    }
+    return rows;
+}
+
+int32_t write_kv(KvPool & pool, const std::vector<int32_t> & tokens, int32_t first, const std::string & rows) {
+    PagedKv & pages = pool.pages();
+    const size_t row_bytes = pool.storage()->bytes_per_cell();
+    const auto n = static_cast<int32_t>(tokens.size()) - first;
+    if (first < 0 || n < 0 || rows.size() != row_bytes * static_cast<size_t>(n)) {
+        throw std::invalid_argument(std::to_string(rows.size()) + " bytes for " + std::to_string(n) + " tokens of " +
+                                    std::to_string(row_bytes) + " bytes each");
+    }
+    Visitor visitor(pages);
+    const int32_t n_cached = visitor.adopt(tokens, first);
+    if (n_cached < first || !pages.append(visitor.sequence(), tokens.data() + first, n)) {
+        return n_cached;
+    }
+    pool.note_growth();
+    const char * next = rows.data();
+    for (int32_t position = first; position < first + n; position++, next += row_bytes) {
+        pool.storage()->write_cell(pages.cell(visitor.sequence(), position), next);
+    }
+    pages.commit(visitor.sequence());
+    return (first + n) / pages.page_size() * pages.page_size();
+}
+
+}  // namespace orin

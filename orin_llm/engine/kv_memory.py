@@ -1,0 +1,118 @@
+"""How much the KV cache may hold, as it is asked for and as whole pages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from orin_llm.errors import OrinError, UsageError
+from orin_llm.gguf.footprint import DEFAULT_MAX_CTX, kv_bytes_per_token, weight_bytes
+from orin_llm.gguf.header import Header
+from orin_llm.gguf.kv_layers import Hyperparameters
+from orin_llm.host.memory import read_memory
+from orin_llm.host.units import size_text
+
+if TYPE_CHECKING:
+    from orin_llm.engine.config import EngineConfig
+
+_CTX_FLAG = "(-c/--ctx-size, n_ctx in Python)"
+_LEAST_CTX = 16  # tokens
+
+_UNITS = {
+    **{"kB": 10**3, "MB": 10**6, "GB": 10**9},
+    **{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
+}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+
+
+@dataclass(frozen=True)
+class KvMemory:
+    """A limit of the KV cache: of tokens, or of bytes."""
+
+    tokens: int | None = None
+    n_bytes: int | None = None
+
+    @classmethod
+    def parse(cls, text: str | int) -> KvMemory:
+        """Read `32768` (tokens), or `512MiB`, `2GB` (bytes).
+
+        Raises:
+            UsageError: neither.
+        """
+        match = _SIZE.fullmatch(str(text))
+        if match:
+            number, unit = match.groups()
+            if not unit and "." not in number and int(number) > 0:
+                return cls(tokens=int(number))
+            if unit in _UNITS and float(number) > 0:
+                return cls(n_bytes=int(float(number) * _UNITS[unit]))
+        raise UsageError(
+            f"the KV memory (--kv-memory, kv_memory in Python) is {text!r}: expected a number of "
+            f"tokens such as 32768, or of bytes with a unit: {', '.join(_UNITS)}"
+        )
+
+    def pages(self, page_size: int, token_bytes: int) -> int:
+        """Whole pages within the limit: at least all tokens asked for, at most the bytes."""
+        if self.tokens is not None:
+            return -(-self.tokens // page_size)
+        assert self.n_bytes is not None  # one of the two is set
+        return self.n_bytes // max(1, page_size * token_bytes)
+
+
+@dataclass(frozen=True)
+class KvRoom:
+    """The context of one sequence, and the pages that all share."""
+
+    n_ctx: int
+    pages: int
+
+    @classmethod
+    def of(cls, header: Header, config: EngineConfig) -> KvRoom:
+        """What a configuration comes to on this model, with the memory that is free now.
+
+        Asked before anything is loaded: the kernel would kill the process, not refuse.
+
+        Raises:
+            UsageError: the context is longer than the model's, or than the KV memory holds.
+            OrinError: there is not enough memory.
+        """
+        token_bytes = kv_bytes_per_token(header, config.kv_type)
+        n_ctx_train = Hyperparameters(header).integer("context_length")
+        if config.n_ctx > n_ctx_train:
+            raise UsageError(
+                f"a context of {config.n_ctx} tokens is more than the {n_ctx_train} "
+                f"that this model was trained for: choose at most {n_ctx_train} {_CTX_FLAG}"
+            )
+        n_ctx = config.n_ctx or min(n_ctx_train, DEFAULT_MAX_CTX)
+        available = read_memory().available
+        if config.kv_memory is None:
+            free = max(0, available - weight_bytes(header))
+            pages = _default_pages(n_ctx, config, free // 2 // max(1, token_bytes))
+            _require(token_bytes * n_ctx, available, f"{n_ctx} tokens", f"context {_CTX_FLAG}")
+            return cls(n_ctx, pages)
+        pages = KvMemory.parse(config.kv_memory).pages(config.page_size, token_bytes)
+        room = pages * config.page_size
+        if room < (config.n_ctx or _LEAST_CTX):
+            raise UsageError(
+                f"a KV memory of {config.kv_memory} holds {room} tokens, and the context of one "
+                f"sequence is {config.n_ctx or _LEAST_CTX}: choose more (--kv-memory, kv_memory in "
+                f"Python) or a smaller context {_CTX_FLAG}"
+            )
+        _require(token_bytes * room, available, str(config.kv_memory), "limit (--kv-memory)")
+        return cls(min(n_ctx, room), pages)
+
+
+def _default_pages(n_ctx: int, config: EngineConfig, most_tokens: int) -> int:
+    """As much as max_batch full contexts take, within most_tokens; at least one of them."""
+    pages_of_one = -(-n_ctx // config.page_size)
+    most = most_tokens // config.page_size
+    return max(pages_of_one, min(config.max_batch * pages_of_one, most))
+
+
+def _require(needed: int, available: int, what: str, choice: str) -> None:
+    if needed > available:
+        raise OrinError(
+            f"the KV cache of {what} needs {size_text(needed)}, {size_text(available)} is "
+            f"available: choose a smaller {choice}"
+        )

@@ -1,0 +1,34 @@
+"""What an engine remembers of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step. Times in milliseconds; `started_ms` is of the clock of `time.monotonic()`.
+
+    Attributes:
+        number: from 1, without gaps.
+        compute_ms: in llama.cpp; sampling_ms: drawing tokens. Both are part of `duration_ms`.
+        n_prompt_tokens: with any, it is a step of prefill, else of decode.
+        n_decode_tokens: one of each sequence that decodes.
+        kv_bytes_used: of pages that a sequence holds, after the step.
+        kv_bytes_committed: that the KV cache has of the system.
+    """
+
+    number: int
+    started_ms: float
+    duration_ms: float
+    compute_ms: float
+    sampling_ms: float
+    n_prompt_tokens: int
+    n_decode_tokens: int
+    kv_bytes_used: int
+    kv_bytes_committed: int
+
+    @property
+    def host_ms(self) -> float:
+        """What is neither computation nor sampling: planning, upload, handing out."""
+        return self.duration_ms - self.compute_ms - self.sampling_ms

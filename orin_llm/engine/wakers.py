@@ -1,0 +1,79 @@
+"""Event loops learn that an engine has handed something out without waiting in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import weakref
+
+from orin_llm import _native
+
+
+class LoopWaker:
+    """Wakes the coroutines of one event loop. All but the constructor's thread is the loop's."""
+
+    def __init__(self, runner: _native.Runner, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._runner = runner
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        runner.add_doorbell(self._fd)
+        loop.add_reader(self._fd, self._ring)
+
+    async def wait(self) -> None:
+        """Until something was handed out, to this coroutine or to another."""
+        waiter = self._loop.create_future()
+        self._waiting.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiting.discard(waiter)
+
+    def _ring(self) -> None:
+        os.eventfd_read(self._fd)
+        self._wake_all()
+
+    def _wake_all(self) -> None:
+        for waiter in self._waiting:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def close(self) -> None:
+        """From any thread; coroutines that wait look once more."""
+        self._runner.remove_doorbell(self._fd)
+        try:
+            self._loop.call_soon_threadsafe(self._end)
+        except RuntimeError:  # the loop is closed, and waits for nothing
+            os.close(self._fd)
+
+    def _end(self) -> None:
+        self._loop.remove_reader(self._fd)
+        os.close(self._fd)
+        self._wake_all()
+
+
+class LoopWakers:
+    """One for each event loop that waits for this engine."""
+
+    def __init__(self, runner: _native.Runner) -> None:
+        self._runner = runner
+        self._lock = threading.Lock()
+        self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of_running_loop(self) -> LoopWaker:
+        """That of the loop that runs here."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if loop not in self._wakers:
+                self._wakers[loop] = LoopWaker(self._runner, loop)
+            return self._wakers[loop]
+
+    def close(self) -> None:
+        """After the engine's thread has ended."""
+        with self._lock:
+            for waker in self._wakers.values():
+                waker.close()
+            self._wakers.clear()
