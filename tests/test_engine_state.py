@@ -76,10 +76,30 @@ def test_what_is_cached_already_is_left_as_it_is(tiny_model: Path, saved: Path) 
 
 def test_what_does_not_fit_the_memory_is_left_out(tiny_model: Path, tmp_path: Path) -> None:
     engine = shelf(tiny_model, page_size=8)
-    engine.compute(TOKENS)
+    rows = engine.compute(TOKENS)
     assert save_state(engine, TOKENS, tmp_path / "s.kv") == 696
-    small = shelf(tiny_model, page_size=8, n_pages=1 + 512 // 8)
-    assert load_state(small, tmp_path / "s.kv") == tuple(TOKENS[:512])
+    # The second slice has no room; the last one, which is shorter, would have it.
+    small = shelf(tiny_model, page_size=8, n_pages=1 + (256 + 200) // 8)
+    assert load_state(small, tmp_path / "s.kv") == tuple(TOKENS[:256])
+    assert small.read_kv(TOKENS, 0, 2048) == rows[:256].tobytes()
+
+
+def test_what_is_cached_while_it_is_saved_leaves_no_gap(tiny_model: Path, tmp_path: Path) -> None:
+    engine = shelf(tiny_model, page_size=8)
+    rows = engine.compute(TOKENS[:300])
+    read = engine.read_kv
+
+    def read_and_go_on(tokens: list[int], first: int, n: int) -> bytes:
+        data = read(tokens, first, n)
+        if first:
+            engine.compute(TOKENS)
+        return data
+
+    engine.read_kv = read_and_go_on  # type: ignore[assignment]
+    assert save_state(engine, TOKENS, tmp_path / "s.kv") == 296
+    other = shelf(tiny_model, page_size=8)
+    load_state(other, tmp_path / "s.kv")
+    assert other.read_kv(TOKENS, 0, 2048) == rows[:296].tobytes()
 
 
 def refuses(engine: KvShelf, path: Path) -> str:
@@ -200,10 +220,13 @@ def test_a_header_that_cannot_be_read_is_refused(
     assert message in refuses(shelf(tiny_model, page_size=8), path)
 
 
-def test_a_newer_version_is_told_apart_from_damage(tiny_model: Path, saved: Path) -> None:
-    path = forged(saved, lambda head: None, version=2)
+@pytest.mark.parametrize("version", [0, 2])
+def test_another_version_is_told_apart_from_damage(
+    tiny_model: Path, saved: Path, version: int
+) -> None:
+    path = forged(saved, lambda head: None, version=version)
     message = refuses(shelf(tiny_model, page_size=8), path)
-    assert "has version 2 of the format, 1 is understood" in message
+    assert f"has version {version} of the format, 1 is understood" in message
 
 
 def test_a_token_outside_the_vocabulary_is_refused(tiny_model: Path, saved: Path) -> None:
