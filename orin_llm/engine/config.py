@@ -77,6 +77,7 @@ class EngineConfig:
             half of the memory that is free.
         prefix_cache: find the beginnings of earlier prompts in the cache again.
         use_mmap: map the file where that helps (CPU) instead of reading it.
+        publish: let the user's tools read the statistics on a Unix socket (orin_llm.stats).
     """
 
     n_ctx: int = 0
@@ -90,6 +91,7 @@ class EngineConfig:
     kv_memory: str | int | None = None
     prefix_cache: bool = True
     use_mmap: bool = True
+    publish: bool = True
 
     def __post_init__(self) -> None:
         _require(

@@ -6,6 +6,7 @@ import os
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.footprint import kv_bytes_per_token
 from orin_llm.gguf.header import read_header
 from orin_llm.host.cpu import read_cpu
+from orin_llm.stats import StatsPublisher
 
 if TYPE_CHECKING:
     from orin_llm.engine.completion import Completion
@@ -94,6 +96,7 @@ class Engine:
         # At the latest when the interpreter ends: the thread must not outlive what it uses.
         self._stop = weakref.finalize(self, self._runner.close)
         self.load_ms = (time.monotonic() - started) * 1e3
+        self.publisher = StatsPublisher(self) if self.config.publish else None
 
     @property
     def model(self) -> _native.Model:
@@ -270,6 +273,13 @@ class Engine:
         """Whether it was closed."""
         return self._runner is None
 
+    def describe(self) -> dict[str, object]:
+        """What the engine tells who attaches to its statistics: the model and how it runs."""
+        hooks = self.backend["hooks"]
+        config = {**asdict(self.config), "hooks": hooks}
+        config |= {"n_ctx": self.n_ctx, "threads": self.threads}
+        return {"model": str(self.model_path.absolute()), "config": config}
+
     def stats(self) -> dict[str, Any]:
         """What the engine does and has done: plain numbers, nested; docs/statistics.md names them.
 
@@ -319,6 +329,8 @@ class Engine:
 
         Completions that are not finished end in an error.
         """
+        if self.publisher is not None:
+            self.publisher.close()
         self._stop()
         self._wakers.close()
         self._runner = None
