@@ -35,7 +35,8 @@ from orin_llm.upstream import PIN, Pin, cache_dir
 
 PIN_FILE = "orin_llm/upstream/pin.json"
 _NOT_COPIED = (".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
-PHASES = ("prefill", "decode")
+PHASES = {"prefill": "prefill_tokens_per_s", "decode": "decode_tokens_per_s"}
+BENCHMARK = ("-m", "orin_llm.cli", "bench", "-n", "64", "-r", "7", "--peer", "stock", "--json")
 SLOWEST = 0.95  # of the old speed: below it the pin is not changed
 
 # Tokens per second of one side, by phase, each divided by what stock reached in the same run.
@@ -105,11 +106,10 @@ def measure(checkouts: list[Path], model: str, rounds: int) -> list[Speeds]:
     speeds: list[Speeds] = [{phase: [] for phase in PHASES} for _ in checkouts]
     for _ in range(rounds):
         for checkout, found in zip(checkouts, speeds, strict=True):
-            report = json.loads(
-                run_in(checkout, "scripts/bench_stock.py", "--model", model, "--json")
-            )
-            for phase in PHASES:
-                found[phase].append(report[phase]["ratio"])
+            report = json.loads(run_in(checkout, *BENCHMARK, "--model", model))
+            _ours, stock = report["results"]
+            for phase, figure in PHASES.items():
+                found[phase].append(stock["speedup"][figure]["median"])
     return speeds
 
 

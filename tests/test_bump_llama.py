@@ -63,6 +63,6 @@ def test_the_copy_that_is_measured_differs_in_the_pin_alone(tmp_path: Path) -> N
     copy = bump_llama.copy_checkout(NEWER, tmp_path)
     assert json.loads((copy / bump_llama.PIN_FILE).read_text())["version"] == "9.9.9"
     assert json.loads((ROOT / bump_llama.PIN_FILE).read_text())["version"] == PIN.version
-    for name in ("CMakeLists.txt", "scripts/bench_stock.py", "cpp/patches/manifest.toml"):
+    for name in ("CMakeLists.txt", "scripts/bump_llama.py", "cpp/patches/manifest.toml"):
         assert (copy / name).read_bytes() == (ROOT / name).read_bytes()
     assert not list(copy.glob("orin_llm/_native*.so"))

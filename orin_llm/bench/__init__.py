@@ -1,1 +1,1 @@
-"""Measuring: our engine, and stock llama.cpp beside it in a process of its own."""
+"""Measuring: workloads on our engine, and on stock llama.cpp beside it in a process of its own."""

@@ -29,7 +29,11 @@ class Peer:
             stderr=subprocess.DEVNULL,
             text=True,
         )
-        self.ask(settings)
+        try:
+            self.ask(settings)
+        except BaseException:  # also Ctrl-C while it loads: nobody else would end it
+            self.close()
+            raise
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """The answer to a request.

@@ -7,37 +7,99 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from orin_llm.bench.peer import Peer
+from orin_llm.bench.records import RequestRecord, Run
+from orin_llm.bench.workload import Workload
 from orin_llm.errors import DeviceUnavailable
+
+
+def require_stock() -> None:
+    """Raise DeviceUnavailable where the `[stock]` extra is not installed."""
+    if importlib.util.find_spec("llama_cpp") is None:
+        raise DeviceUnavailable(
+            "stock llama.cpp is not installed: pip install 'orin-llm[stock]' "
+            "(it builds llama-cpp-python, some minutes)"
+        )
 
 
 class StockPeer(Peer):
     """A running stock llama.cpp. Use as a context manager: leaving it ends the process.
 
+    Args:
+        model: a GGUF file.
+        n_ctx: tokens of each of `n_seq` sequences.
+
     Raises:
         DeviceUnavailable: the `[stock]` extra is not installed.
+        OrinError: it cannot load the model.
     """
 
     def __init__(
-        self, model: str | Path, *, n_ctx: int, chunk_size: int = 512, threads: int = 1
+        self,
+        model: str | Path,
+        *,
+        n_ctx: int,
+        chunk_size: int = 512,
+        threads: int = 1,
+        n_seq: int = 1,
+        kv_type: str = "f16",
     ) -> None:
-        if importlib.util.find_spec("llama_cpp") is None:
-            raise DeviceUnavailable(
-                "stock llama.cpp is not installed: pip install 'orin-llm[stock]' "
-                "(it builds llama-cpp-python, some minutes)"
-            )
-        settings = {"n_ctx": n_ctx, "chunk_size": chunk_size, "threads": threads}
+        require_stock()
+        settings = {
+            "threads": threads,
+            "chunk_size": chunk_size,
+            "kv_type": kv_type,
+            "n_ctx": n_ctx,
+            "n_seq": n_seq,
+        }
         program = Path(__file__).with_name("stock_peer.py")
         super().__init__(program, {"path": str(model), **settings})
+        self.settings: dict[str, object] = {"name": "stock", **settings}
 
     def greedy(self, prompt: Sequence[int], n: int) -> tuple[list[int], list[float]]:
         """Ids of the n likeliest tokens after a prompt, and each one's logit gap to the second."""
         answer = self.ask({"do": "greedy", "prompt": list(prompt), "n": n})
         return answer["ids"], answer["margins"]
 
-    def time(self, prompt: Sequence[int], n: int) -> tuple[float, float]:
-        """Seconds for the prompt with its first token, and for the n - 1 tokens after it."""
-        answer = self.ask({"do": "time", "prompt": list(prompt), "n": n})
-        return answer["prefill_s"], answer["decode_s"]
+    def serve(
+        self, prompts: Sequence[Sequence[int]], max_tokens: Sequence[int], *, depth: int = 0
+    ) -> tuple[list[list[int]], list[list[float]]]:
+        """Greedy answers of exactly these lengths: prompts in chunks, then batched decode.
+
+        At most `n_seq` prompts; the first `depth` tokens of each are computed before the clock
+        starts. Returns the ids of each answer, and when each of them was there, in milliseconds.
+        """
+        answer = self.ask(
+            {
+                "do": "serve",
+                "prompts": [list(prompt) for prompt in prompts],
+                "max_tokens": list(max_tokens),
+                "depth": depth,
+            }
+        )
+        return answer["ids"], answer["token_ms"]
+
+    def run(self, workload: Workload) -> Run:
+        """Answer one wave of at most `n_seq` requests that come at once."""
+        (wave,) = workload.waves
+        submissions = wave.submissions
+        _, token_ms = self.serve(
+            [s.prompt for s in submissions],
+            [s.max_tokens for s in submissions],
+            depth=workload.depth,
+        )
+        return Run(
+            tuple(
+                RequestRecord(
+                    role=submission.role,
+                    submitted_ms=0.0,
+                    token_ms=tuple(times),
+                    finished_ms=times[-1],
+                    prompt_tokens=len(submission.prompt),
+                    cached_tokens=workload.depth,
+                )
+                for submission, times in zip(submissions, token_ms, strict=True)
+            )
+        )
 
     def tokenize(
         self, text: bytes, *, add_special: bool = True, parse_special: bool = False

@@ -2,7 +2,8 @@
 
 It imports nothing of this package, so the two builds of llama.cpp never meet in one process.
 Requests: {"do": "greedy", "prompt": [ids], "n": 64}, {"do": "tokenize", "text": ..., ...},
-{"do": "time", "prompt": [ids], "n": 64}. Every answer has "error" or the fields named below.
+{"do": "serve", "prompts": [[ids], …], "max_tokens": [64, …], "depth": 0}. Every answer has "error"
+or the fields named below.
 """
 
 from __future__ import annotations
@@ -11,20 +12,39 @@ import ctypes
 import json
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import llama_cpp
 import numpy as np
 
+_KV_TYPES = {
+    "f16": llama_cpp.GGML_TYPE_F16,
+    "bf16": 30,  # GGML_TYPE_BF16, which llama_cpp does not name
+    "q8_0": llama_cpp.GGML_TYPE_Q8_0,
+    "q4_0": llama_cpp.GGML_TYPE_Q4_0,
+}
+Row = tuple[int, int, int, bool]  # token, position, sequence, whether a token is drawn after it
+
 
 class Peer:
     """One model in one stock context, driven through llama.cpp's C interface.
 
-    Args are those of our engine, so that both run the same work: flash attention is left to
-    llama.cpp's own choice, one sequence, chunks of `chunk_size`.
+    Args are those of our engine, so that both run the same work: a context of `n_ctx` tokens for
+    each of `n_seq` sequences, chunks of `chunk_size`. Flash attention is left to llama.cpp's own
+    choice. Sequences have KV buffers of their own, as llama-server makes them when it is told the
+    number of slots: in one buffer for all, each looks through the cells of the others.
     """
 
-    def __init__(self, path: str, n_ctx: int, chunk_size: int, threads: int) -> None:
+    def __init__(
+        self,
+        path: str,
+        n_ctx: int,
+        chunk_size: int,
+        threads: int,
+        n_seq: int = 1,
+        kv_type: str = "f16",
+    ) -> None:
         self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
         llama_cpp.llama_log_set(self._log, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
@@ -33,30 +53,59 @@ class Peer:
         )
         if not self.model:
             raise RuntimeError(f"stock llama.cpp cannot load {path}")
+        self.chunk_size = max(chunk_size, n_seq)
         params = llama_cpp.llama_context_default_params()
-        params.n_ctx = n_ctx
-        params.n_batch = params.n_ubatch = chunk_size
+        params.n_ctx = n_ctx * n_seq
+        params.n_seq_max = n_seq
+        params.kv_unified = False
+        params.type_k = params.type_v = _KV_TYPES[kv_type]
+        params.n_batch = params.n_ubatch = self.chunk_size
         params.n_threads = params.n_threads_batch = threads
         params.no_perf = True
         self.context = llama_cpp.llama_init_from_model(self.model, params)
+        if not self.context:
+            raise RuntimeError(f"stock llama.cpp makes no context of {n_seq} × {n_ctx} tokens")
         self.vocab = llama_cpp.llama_model_get_vocab(self.model)
         self.n_vocab = llama_cpp.llama_vocab_n_tokens(self.vocab)
-        self.chunk_size = chunk_size
         self.sampler = llama_cpp.llama_sampler_init_greedy()
+        self.batch = llama_cpp.llama_batch_init(self.chunk_size, 0, 1)
 
     def _forget(self) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.context), False)
 
-    def _decode(self, tokens: list[int]) -> None:
-        ids = (llama_cpp.llama_token * len(tokens))(*tokens)
-        batch = llama_cpp.llama_batch_get_one(ids, len(tokens))
+    def _decode(self, rows: list[Row]) -> None:
+        batch = self.batch
+        batch.n_tokens = len(rows)
+        for row, (token, position, sequence, draws) in enumerate(rows):
+            batch.token[row] = token
+            batch.pos[row] = position
+            batch.n_seq_id[row] = 1
+            batch.seq_id[row][0] = sequence
+            batch.logits[row] = draws
         status = llama_cpp.llama_decode(self.context, batch)
         if status != 0:
             raise RuntimeError(f"llama_decode returned {status}")
 
-    def _prefill(self, prompt: list[int]) -> None:
-        for start in range(0, len(prompt), self.chunk_size):
-            self._decode(prompt[start : start + self.chunk_size])
+    def _step(self, rows: list[Row]) -> dict[int, int]:
+        """Compute rows; the likeliest next token of every sequence that asked for one."""
+        self._decode(rows)
+        return {
+            sequence: llama_cpp.llama_sampler_sample(self.sampler, self.context, row)
+            for row, (_, _, sequence, draws) in enumerate(rows)
+            if draws
+        }
+
+    def _prefill(
+        self, prompts: list[list[int]], begin: int = 0, end: int | None = None
+    ) -> Iterator[dict[int, int]]:
+        """Compute tokens begin … end of all prompts, packed into chunks; what each chunk drew."""
+        rows = [
+            (token, position, sequence, position + 1 == len(prompt))
+            for sequence, prompt in enumerate(prompts)
+            for position, token in enumerate(prompt[begin:end], begin)
+        ]
+        for start in range(0, len(rows), self.chunk_size):
+            yield self._step(rows[start : start + self.chunk_size])
 
     def _logits(self) -> np.ndarray[Any, np.dtype[np.float32]]:
         row = llama_cpp.llama_get_logits_ith(self.context, -1)
@@ -65,29 +114,47 @@ class Peer:
     def greedy(self, prompt: list[int], n: int) -> dict[str, Any]:
         """{"ids": the n likeliest-token ids, "margins": logit gaps to the second likeliest}."""
         self._forget()
-        self._prefill(prompt)
+        for _ in self._prefill([prompt]):
+            pass
         ids: list[int] = []
         margins: list[float] = []
-        for _ in range(n):
+        for position in range(len(prompt), len(prompt) + n):
             logits = self._logits()
             token = int(np.argmax(logits))
             second, first = np.partition(logits, -2)[-2:]
             ids.append(token)
             margins.append(float(first - second))
-            self._decode([token])
+            self._decode([(token, position, 0, True)])
         return {"ids": ids, "margins": margins}
 
-    def time(self, prompt: list[int], n: int) -> dict[str, Any]:
-        """{"prefill_s", "decode_s"}: the prompt and its first token; then n - 1 more tokens."""
+    def serve(self, prompts: list[list[int]], max_tokens: list[int], depth: int) -> dict[str, Any]:
+        """Answer all prompts: they in chunks, then one token of every unfinished answer a step.
+
+        The first `depth` tokens of each prompt are computed before the clock starts.
+        Returns, for each prompt, {"ids": its answer, "token_ms": when each token was there}.
+        """
         self._forget()
+        for _ in self._prefill(prompts, 0, depth):
+            pass
+        ids: list[list[int]] = [[] for _ in prompts]
+        token_ms: list[list[float]] = [[] for _ in prompts]
         started = time.perf_counter()
-        self._prefill(prompt)
-        token = llama_cpp.llama_sampler_sample(self.sampler, self.context, -1)
-        first = time.perf_counter()
-        for _ in range(n - 1):
-            self._decode([token])
-            token = llama_cpp.llama_sampler_sample(self.sampler, self.context, -1)
-        return {"prefill_s": first - started, "decode_s": time.perf_counter() - first}
+
+        def take(drawn: dict[int, int]) -> None:
+            now_ms = (time.perf_counter() - started) * 1e3
+            for sequence, token in drawn.items():
+                ids[sequence].append(token)
+                token_ms[sequence].append(now_ms)
+
+        for drawn in self._prefill(prompts, depth):
+            take(drawn)
+        while rows := [
+            (answer[-1], len(prompts[s]) + len(answer) - 1, s, True)
+            for s, answer in enumerate(ids)
+            if len(answer) < max_tokens[s]
+        ]:
+            take(self._step(rows))
+        return {"ids": ids, "token_ms": token_ms}
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> dict[str, Any]:
         """{"ids"}. The text is Latin-1: one character is one byte of what is tokenized."""
@@ -101,7 +168,11 @@ class Peer:
 
 def main() -> None:
     """Serve requests on stdin: the first line holds the arguments of Peer."""
-    peer = Peer(**json.loads(sys.stdin.readline()))
+    try:
+        peer = Peer(**json.loads(sys.stdin.readline()))
+    except Exception as error:
+        print(json.dumps({"error": str(error)}), flush=True)
+        return
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)

@@ -39,6 +39,7 @@ SUBCOMMANDS = {
     "models": Subcommand(
         "orin_llm.cli.models", "app", MODELS, "Fetch, list, inspect and remove models."
     ),
+    "bench": Subcommand("orin_llm.cli.bench", "bench", MACHINE, "Measure speed and memory."),
     "doctor": Subcommand(
         "orin_llm.cli.doctor", "doctor", MACHINE, "Say what was built, what was found and why."
     ),

@@ -1,0 +1,167 @@
+"""A cross product of engines and workloads, contenders taking turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from orin_llm.bench.environment import environment
+from orin_llm.bench.records import Run
+from orin_llm.bench.result import Conditions, Report, Result
+from orin_llm.bench.runner import EngineRunner
+from orin_llm.bench.stock import StockPeer, require_stock
+from orin_llm.bench.streams import Streams
+from orin_llm.bench.workload import Scenario, Workload
+from orin_llm.engine import Engine, EngineConfig, Hooks
+from orin_llm.errors import UsageError
+from orin_llm.gguf.header import read_header
+from orin_llm.models.describe import context
+
+
+class Contender(Protocol):
+    """Whoever can run a workload."""
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """`name` first."""
+
+    def run(self, workload: Workload) -> Run: ...
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What is measured.
+
+    Attributes:
+        model: a GGUF file.
+        configs: engines, without context size and batch: the scenarios say them.
+        scenarios: each is run on each engine.
+        ab: the hooks of a second engine that takes turns with the first; None for no second one.
+        stock: whether stock llama.cpp takes turns, too.
+        repetitions: that count, after `warmup` that do not.
+        seed: of the random prompts and lengths.
+    """
+
+    model: Path
+    configs: tuple[EngineConfig, ...]
+    scenarios: tuple[Scenario, ...]
+    ab: Hooks | None = None
+    stock: bool = False
+    repetitions: int = 5
+    warmup: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.repetitions < 1:
+            raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
+        if self.warmup < 0:
+            raise UsageError(f"{self.warmup} warm-up runs: expected 0 or more")
+        if self.stock and not all(isinstance(s, Streams) for s in self.scenarios):
+            raise UsageError(
+                "--peer stock can only run requests that come at once: single, or concurrent "
+                "without --trace"
+            )
+
+
+Load = Callable[[Path, EngineConfig], Engine]
+Say = Callable[[str], None]
+
+
+def measure(campaign: Campaign, load: Load, say: Say) -> Report:
+    """Run everything.
+
+    Args:
+        load: makes an engine.
+        say: told before each run what it is, in one line.
+
+    Raises:
+        DeviceUnavailable: stock llama.cpp is wanted and not installed.
+        OrinError: an engine cannot be made, a peer failed, or a workload made no sense.
+    """
+    if campaign.stock:
+        require_stock()
+    where: dict[str, Any] = {}
+    results: list[Result] = []
+    for config in campaign.configs:
+        with ExitStack() as engines:
+            runners = [
+                EngineRunner(engines.enter_context(load(campaign.model, one)))
+                for one in _engine_configs(campaign, config)
+            ]
+            where = where or environment(runners[0].engine)
+            for scenario in campaign.scenarios:
+                results += _turns(campaign, scenario, runners, say)
+    return Report(where, tuple(results))
+
+
+def _engine_configs(campaign: Campaign, config: EngineConfig) -> list[EngineConfig]:
+    """The engine of a configuration, and the one it takes turns with: room for every scenario.
+
+    The context is at least a chunk, as far as the model goes: an engine cuts chunks to its context.
+    """
+    n_seq = max(scenario.n_seq for scenario in campaign.scenarios)
+    chunk = min(config.chunk_size + n_seq, context(read_header(campaign.model)))
+    sized = replace(
+        config,
+        n_ctx=max(16, chunk, *(scenario.n_ctx for scenario in campaign.scenarios)),
+        max_batch=n_seq,
+    )
+    return [sized] if campaign.ab is None else [sized, replace(sized, hooks=campaign.ab)]
+
+
+def _turns(
+    campaign: Campaign, scenario: Scenario, runners: Sequence[EngineRunner], say: Say
+) -> list[Result]:
+    engine = runners[0].engine
+    with ExitStack() as peers:
+        contenders: list[Contender] = [*runners]
+        if campaign.stock:
+            peer = StockPeer(
+                campaign.model,
+                n_ctx=scenario.n_ctx,
+                n_seq=scenario.n_seq,
+                chunk_size=engine.config.chunk_size,
+                threads=engine.threads,
+                kv_type=engine.config.kv_type,
+            )
+            contenders.append(peers.enter_context(peer))
+        workload = scenario.build(engine.n_vocab, campaign.seed)
+        runs = alternate(
+            contenders,
+            workload,
+            campaign.warmup,
+            campaign.repetitions,
+            lambda text: say(f"{scenario.label}, {text}"),
+        )
+    conditions = Conditions(scenario, engine.config.chunk_size, campaign.warmup, campaign.seed)
+    return [
+        conditions.result(contender.settings, its_runs, runs[0])
+        for contender, its_runs in zip(contenders, runs, strict=True)
+    ]
+
+
+def alternate(
+    contenders: Sequence[Contender],
+    workload: Workload,
+    warmup: int,
+    repetitions: int,
+    say: Say,
+) -> list[list[Run]]:
+    """The runs of each contender. They take turns; every other round goes backwards.
+
+    So a machine that becomes slower or faster meanwhile favours none of them.
+    """
+    runs: list[list[Run]] = [[] for _ in contenders]
+    for number in range(warmup + repetitions):
+        order = list(zip(contenders, runs, strict=True))
+        counted = number - warmup + 1
+        what = f"{counted}/{repetitions}" if counted > 0 else "warm-up"
+        for contender, its_runs in order if number % 2 == 0 else reversed(order):
+            say(f"{what}: {contender.settings['name']}")
+            run = contender.run(workload)
+            if counted > 0:
+                its_runs.append(run)
+    return runs

@@ -1,0 +1,130 @@
+"""The figures of runs, as serving benchmarks define them (docs/bench.md). Pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import mean
+
+from orin_llm.bench.distribution import Distribution, Spread
+from orin_llm.bench.records import RequestRecord, Run
+
+
+def latencies(runs: Sequence[Run]) -> dict[str, Distribution | None]:
+    """TTFT, TPOT, ITL, E2EL and queueing time of all completed requests; host time of all steps."""
+    requests = [request for run in runs for request in run.completed()]
+    values: dict[str, list[float]] = {
+        "ttft_ms": _known([r.ttft_ms for r in requests]),
+        "tpot_ms": _known([r.tpot_ms for r in requests]),
+        "itl_ms": [gap for r in requests for gap in r.itl_ms],
+        "e2el_ms": [r.e2el_ms for r in requests],
+        "queue_ms": _known([r.queue_ms for r in requests]),
+        "host_ms": [step.host_ms for run in runs for step in run.steps],
+    }
+    return {name: Distribution.of(found) for name, found in values.items()}
+
+
+def figures(run: Run) -> dict[str, float]:
+    """One run in single numbers; those that it does not have are left out.
+
+    prefill_tokens_per_s: prompt tokens computed over the time from the first request to the last
+        first token, if all requests came before any had an answer.
+    decode_tokens_per_s: tokens of all requests together while all of them decode.
+    requests_per_s, output_tokens_per_s, total_tokens_per_s: over the whole run.
+    ttft_ms, tpot_ms: means of the requests.
+    """
+    requests = [r for r in run.completed() if r.token_ms]
+    if not requests:
+        return {}
+    begin = min(r.submitted_ms for r in requests)
+    seconds = (max(r.finished_ms for r in requests) - begin) / 1e3
+    output = sum(r.output_tokens for r in requests)
+    found = {
+        "prefill_tokens_per_s": _prefill_rate(requests),
+        "decode_tokens_per_s": _decode_rate(requests),
+        "requests_per_s": _rate(len(requests), seconds),
+        "output_tokens_per_s": _rate(output, seconds),
+        "total_tokens_per_s": _rate(output + sum(r.prompt_tokens for r in requests), seconds),
+        "ttft_ms": mean(_known([r.ttft_ms for r in requests])),
+        "tpot_ms": _mean(_known([r.tpot_ms for r in requests])),
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _prefill_rate(requests: Sequence[RequestRecord]) -> float | None:
+    first_tokens = [r.token_ms[0] for r in requests]
+    submitted = [r.submitted_ms for r in requests]
+    if max(submitted) > min(first_tokens):
+        return None
+    seconds = (max(first_tokens) - min(submitted)) / 1e3
+    return _rate(sum(r.computed_tokens for r in requests), seconds)
+
+
+def _decode_rate(requests: Sequence[RequestRecord]) -> float | None:
+    begin = max(r.token_ms[0] for r in requests)
+    end = min(r.token_ms[-1] for r in requests)
+    tokens = sum(begin < at <= end for r in requests for at in r.token_ms)
+    return _rate(tokens, (end - begin) / 1e3) if tokens else None
+
+
+def peak_concurrency(requests: Sequence[RequestRecord]) -> int:
+    """The most requests that were submitted and not finished at one moment."""
+    changes = [(r.submitted_ms, 1) for r in requests] + [(r.finished_ms, -1) for r in requests]
+    running = peak = 0
+    for _, change in sorted(changes):  # at one moment an end comes before a beginning
+        running += change
+        peak = max(peak, running)
+    return peak
+
+
+def kv_figures(run: Run) -> dict[str, float]:
+    """Memory of the KV cache: its peaks, and what it looked like when most was in use."""
+    if run.kv is None:
+        return {}
+    return {
+        "peak_bytes_used": max([run.kv.bytes_used, *(s.kv_bytes_used for s in run.steps)]),
+        "peak_bytes_committed": max(
+            [run.kv.bytes_committed, *(s.kv_bytes_committed for s in run.steps)]
+        ),
+        "bytes_reserved": run.kv.bytes_reserved,
+        "bytes_over_tokens": run.kv.bytes_over_tokens,
+        "fragmentation": run.kv.fragmentation,
+        "hit_rate": run.kv.hit_rate,
+    }
+
+
+def spreads(values: Sequence[dict[str, float]]) -> dict[str, Spread]:
+    """Each figure over the repetitions that have it."""
+    names = dict.fromkeys(name for found in values for name in found)
+    spread = {name: Spread.of([v[name] for v in values if name in v]) for name in names}
+    return {name: found for name, found in spread.items() if found is not None}
+
+
+def speedups(
+    first: Sequence[dict[str, float]], other: Sequence[dict[str, float]]
+) -> dict[str, Spread]:
+    """How many times as fast as the other the first was, pair by pair: rates and times."""
+    return spreads([_speedup(a, b) for a, b in zip(first, other, strict=True)])
+
+
+def _speedup(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
+    ratios: dict[str, float] = {}
+    for name in a.keys() & b.keys():
+        if a[name] <= 0 or b[name] <= 0:
+            continue
+        if name.endswith("_per_s"):
+            ratios[name] = a[name] / b[name]
+        elif name.endswith("_ms"):
+            ratios[name] = b[name] / a[name]
+    return {name: ratios[name] for name in a if name in ratios}
+
+
+def _known(values: Sequence[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return mean(values) if values else None
+
+
+def _rate(amount: float, seconds: float) -> float | None:
+    return amount / seconds if seconds > 0 else None

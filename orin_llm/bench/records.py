@@ -1,0 +1,117 @@
+"""What one run of a workload leaves: when each token of each request was there, and the steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from orin_llm.engine import StepRecord
+
+
+@dataclass(frozen=True)
+class RequestRecord:
+    """One request. Times are milliseconds of one monotonic clock.
+
+    Attributes:
+        role: its part in the workload, such as "stream" or "long".
+        submitted_ms: when it was handed over.
+        token_ms: when each token of the answer was there.
+        finished_ms: when it was complete.
+        prompt_tokens: of the whole prompt; cached_tokens: of those, what was not computed.
+        queue_ms: until it was first computed; None where that is not known.
+        error: why it failed, or "".
+    """
+
+    role: str
+    submitted_ms: float
+    token_ms: tuple[float, ...]
+    finished_ms: float
+    prompt_tokens: int
+    cached_tokens: int = 0
+    queue_ms: float | None = None
+    preemptions: int = 0
+    error: str = ""
+
+    @property
+    def output_tokens(self) -> int:
+        return len(self.token_ms)
+
+    @property
+    def computed_tokens(self) -> int:
+        """Prompt tokens that were computed."""
+        return self.prompt_tokens - self.cached_tokens
+
+    @property
+    def ttft_ms(self) -> float | None:
+        """From the request to its first token."""
+        return self.token_ms[0] - self.submitted_ms if self.token_ms else None
+
+    @property
+    def itl_ms(self) -> tuple[float, ...]:
+        """Every gap between two tokens."""
+        return tuple(later - earlier for earlier, later in pairwise(self.token_ms))
+
+    @property
+    def e2el_ms(self) -> float:
+        """From the request to its end."""
+        return self.finished_ms - self.submitted_ms
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """(E2EL - TTFT) / (output tokens - 1); None with fewer than two tokens."""
+        if self.ttft_ms is None or self.output_tokens < 2:
+            return None
+        return (self.e2el_ms - self.ttft_ms) / (self.output_tokens - 1)
+
+
+@dataclass(frozen=True)
+class KvUse:
+    """The KV cache of one run, when most of it was in use.
+
+    Attributes:
+        bytes_used: of pages that hold a token of a running request.
+        fragmentation: part of them that holds no token.
+        lookups, misses: pages that attention read in all steps of the run; and those of them that
+            had to be committed, copied or computed again for it.
+    """
+
+    bytes_used: int
+    bytes_committed: int
+    bytes_reserved: int
+    fragmentation: float
+    lookups: int
+    misses: int
+
+    @property
+    def bytes_over_tokens(self) -> float:
+        """Bytes of the used pages over those of the tokens in them: 1 wastes nothing."""
+        return 1 / (1 - self.fragmentation)
+
+    @property
+    def hit_rate(self) -> float:
+        return 1 - self.misses / self.lookups if self.lookups else 1.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """One repetition of a workload.
+
+    Attributes:
+        steps: of the engine, in order; none where the engine keeps no log.
+        kv: None where nothing is paged.
+    """
+
+    requests: tuple[RequestRecord, ...]
+    steps: tuple[StepRecord, ...] = ()
+    kv: KvUse | None = None
+
+    def completed(self, role: str | None = None) -> list[RequestRecord]:
+        """The requests that did not fail; those of one role if given."""
+        return [r for r in self.requests if not r.error and role in (None, r.role)]
+
+    def one(self, role: str) -> RequestRecord:
+        """The only completed request of a role. Raises ValueError where it is missing."""
+        (request,) = self.completed(role)
+        return request

@@ -1,0 +1,55 @@
+"""Results as text: one schema for JSON, JSON lines and CSV; Markdown is made in its own file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from orin_llm.bench.markdown import to_markdown
+from orin_llm.bench.result import Report
+
+
+def to_json(report: Report) -> str:
+    """One object: the environment, and `results`."""
+    results = [result.to_dict() for result in report.results]
+    return json.dumps({**report.environment, "results": results}, indent=2) + "\n"
+
+
+def to_jsonl(report: Report) -> str:
+    """One object for each result, each with the environment."""
+    return "".join(
+        json.dumps({**report.environment, **result.to_dict()}) + "\n" for result in report.results
+    )
+
+
+def to_csv(report: Report) -> str:
+    """One line for each result; columns are the paths of the JSON: `latency.ttft_ms.p50`."""
+    rows = [dict(flatten({**report.environment, **r.to_dict()})) for r in report.results]
+    columns = dict.fromkeys(name for row in rows for name in row)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(columns), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    """The leaves of nested mappings by their path; a list is one leaf, joined by `; `."""
+    for name, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from flatten(value, f"{path}{name}.")
+        elif isinstance(value, (list, tuple)):
+            yield path + name, "; ".join(map(str, value))
+        else:
+            yield path + name, value
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "md": to_markdown,
+    "json": to_json,
+    "jsonl": to_jsonl,
+    "csv": to_csv,
+}

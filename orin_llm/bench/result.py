@@ -1,0 +1,104 @@
+"""What was measured of one contender under one workload: the schema of every output format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from orin_llm.bench.distribution import Distribution, Spread
+from orin_llm.bench.metrics import (
+    figures,
+    kv_figures,
+    latencies,
+    peak_concurrency,
+    speedups,
+    spreads,
+)
+from orin_llm.bench.records import Run
+from orin_llm.bench.workload import Scenario
+
+MAX_ERRORS = 3  # that are told; more are only counted
+
+
+@dataclass(frozen=True)
+class Result:
+    """One contender under one workload, all repetitions together. docs/bench.md defines the names.
+
+    Attributes:
+        label: the workload in one short text.
+        workload: its settings.
+        engine: `name` and settings of the contender.
+        latency: over all requests (host_ms: steps) of all repetitions; None without values.
+        figures: one number of each repetition.
+        kv: the same of the KV cache; empty where nothing is paged.
+        speedup: how many times as fast as this one the first contender was, pair by pair; empty
+            for the first.
+    """
+
+    label: str
+    workload: dict[str, object]
+    engine: dict[str, object]
+    repetitions: int
+    warmup: int
+    seed: int
+    completed: int
+    failed: int
+    errors: tuple[str, ...]
+    preemptions: int
+    peak_concurrency: int
+    latency: dict[str, Distribution | None]
+    figures: dict[str, Spread]
+    kv: dict[str, Spread]
+    speedup: dict[str, Spread]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For machines."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Report:
+    """All results of a campaign, and what was measured where (see environment.py)."""
+
+    environment: dict[str, Any]
+    results: tuple[Result, ...]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What all contenders of a workload had in common."""
+
+    scenario: Scenario
+    chunk_size: int
+    warmup: int
+    seed: int
+
+    def result(
+        self, engine: dict[str, object], runs: Sequence[Run], first: Sequence[Run]
+    ) -> Result:
+        """Sum up a contender's runs; `first` are those of the one that it is compared with.
+
+        Raises OrinError where the workload's own figures cannot be told of these runs.
+        """
+        requests = [request for run in runs for request in run.requests]
+        failures = [request.error for request in requests if request.error]
+        mine = [figures(run) for run in runs]
+        own = [self.scenario.figures(run, self.chunk_size) for run in runs]
+        return Result(
+            label=self.scenario.label,
+            workload=self.scenario.settings,
+            engine=engine,
+            repetitions=len(runs),
+            warmup=self.warmup,
+            seed=self.seed,
+            completed=len(requests) - len(failures),
+            failed=len(failures),
+            errors=tuple(dict.fromkeys(failures))[:MAX_ERRORS],
+            preemptions=sum(request.preemptions for request in requests),
+            peak_concurrency=max(peak_concurrency(run.requests) for run in runs),
+            latency=latencies(runs),
+            figures=spreads([{**a, **b} for a, b in zip(mine, own, strict=True)]),
+            kv=spreads([kv_figures(run) for run in runs]),
+            speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
+        )

@@ -1,0 +1,78 @@
+"""Requests that begin with the same system prompt, one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.records import Run
+from orin_llm.bench.workload import Prompts, Submission, Wave, Workload
+from orin_llm.errors import OrinError
+
+
+@dataclass(frozen=True)
+class SharedPrefix:
+    """`requests` prompts of the same `system_tokens` tokens and tokens of their own."""
+
+    requests: int
+    system_tokens: int
+    prompt: Lengths
+    answer: Lengths
+
+    @property
+    def label(self) -> str:
+        return f"shared-prefix ×{self.requests} s{self.system_tokens} p{self.prompt} n{self.answer}"
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {
+            "workload": "shared-prefix",
+            "requests": self.requests,
+            "system_tokens": self.system_tokens,
+            "prompt_tokens": str(self.prompt),
+            "max_tokens": str(self.answer),
+        }
+
+    @property
+    def n_ctx(self) -> int:
+        return self.system_tokens + self.prompt.high + self.answer.high
+
+    @property
+    def n_seq(self) -> int:
+        return 1
+
+    def build(self, n_vocab: int, seed: int) -> Workload:
+        prompts = Prompts(n_vocab, seed)
+        system = prompts.draw(self.system_tokens)
+        waves = [
+            Wave(
+                (
+                    Submission(
+                        "other" if number else "first",
+                        system + prompts.draw(self.prompt.draw(prompts.random)),
+                        self.answer.draw(prompts.random),
+                    ),
+                )
+            )
+            for number in range(self.requests)
+        ]
+        return Workload(tuple(waves))
+
+    def figures(self, run: Run, chunk_size: int) -> dict[str, float]:
+        """TTFT of the first request beside that of the others (their median).
+
+        Raises OrinError where a request failed.
+        """
+        others = run.completed("other")
+        if len(run.completed()) < len(run.requests):
+            raise OrinError(f"a request failed: {next(r.error for r in run.requests if r.error)}")
+        first_ms = run.one("first").ttft_ms
+        others_ms = median(r.token_ms[0] - r.submitted_ms for r in others)
+        assert first_ms is not None  # a completed request has a token
+        return {
+            "first_ttft_ms": first_ms,
+            "others_ttft_ms": others_ms,
+            "others_over_first": others_ms / first_ms,
+            "others_cached_tokens": median(r.cached_tokens for r in others),
+        }

@@ -1,0 +1,77 @@
+"""`orin-llm bench`: workloads on our engine, and on what it is compared with."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, WorkloadOptions
+from orin_llm.cli.option_groups import with_option_groups
+from orin_llm.cli.options import flag
+from orin_llm.errors import OrinError, UsageError
+
+REPORT = "Repetitions and output"
+
+
+@with_option_groups
+def bench(
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WORKLOAD]",
+            help="single: one request. concurrent: many at once. interference: a long prompt comes "
+            "while streams decode. shared-prefix: a system prompt that requests share.",
+        ),
+    ] = "single",
+    *,
+    load: WorkloadOptions,
+    engines: EnginesOptions,
+    comparison: ComparisonOptions,
+    repetitions: Annotated[
+        int, flag("-r", "--repetitions", panel=REPORT, help="Runs that count.")
+    ] = 5,
+    warmup: Annotated[int, flag("--warmup", panel=REPORT, help="Runs before them.")] = 1,
+    seed: Annotated[int, flag("--seed", panel=REPORT, help="Of random prompts and lengths.")] = 0,
+    output: Annotated[
+        str, flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv]", help="Format.")
+    ] = "md",
+    as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
+    quiet: Annotated[
+        bool, flag("-q", "--quiet", panel=REPORT, help="No progress on stderr.")
+    ] = False,
+) -> None:
+    """Measure TTFT, TPOT, throughput and memory: results on stdout, progress on stderr.
+
+    Numbers take lists and ranges (512,1024 or 128-512+128 or 1-16*2): every combination is run.
+    """
+    from orin_llm.bench.campaign import Campaign, measure
+    from orin_llm.bench.report import FORMATS
+    from orin_llm.cli.progress import load_engine, reporter
+    from orin_llm.engine import Hooks
+    from orin_llm.models.store import resolve
+
+    layout = "json" if as_json else output
+    if layout not in FORMATS:
+        raise UsageError(f"no output format {output!r}: choose one of {', '.join(FORMATS)}")
+    campaign = Campaign(
+        model=resolve(engines.model),
+        configs=engines.configs(),
+        scenarios=load.scenarios(workload),
+        ab=None if comparison.ab is None else Hooks.parse(comparison.ab),
+        stock=comparison.stock(),
+        repetitions=repetitions,
+        warmup=warmup,
+        seed=seed,
+    )
+    with reporter(quiet) as progress:
+        report = measure(
+            campaign,
+            lambda path, config: load_engine(path, config, quiet=quiet),
+            progress.message,
+        )
+    print(FORMATS[layout](report), end="")
+    failed = sum(result.failed for result in report.results)
+    if failed:
+        error = next(error for result in report.results for error in result.errors)
+        raise OrinError(f"{failed} requests failed: {error}")

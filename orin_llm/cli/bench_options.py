@@ -1,0 +1,206 @@
+"""The flags of `orin-llm bench`: workloads, engines in lists, and what they are compared with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from orin_llm.cli.options import MODEL, flag
+from orin_llm.errors import UsageError
+from orin_llm.models.names import DEFAULT_MODEL
+
+if TYPE_CHECKING:
+    from orin_llm.bench.workload import Scenario
+    from orin_llm.engine import EngineConfig
+
+WORKLOAD, COMPARISON = "Workload", "Comparison"
+
+
+@dataclass(frozen=True)
+class WorkloadOptions:
+    """Which requests are made. What is None takes the workload's own default."""
+
+    prompt_tokens: Annotated[
+        str | None,
+        flag(
+            "-p",
+            "--prompt-tokens",
+            panel=WORKLOAD,
+            help="Tokens of a prompt; 64..2048: drawn for each request.",
+        ),
+    ] = None
+    max_tokens: Annotated[
+        str | None,
+        flag("-n", "--max-tokens", panel=WORKLOAD, help="Tokens of an answer, or a range to draw."),
+    ] = None
+    depth: Annotated[
+        str | None,
+        flag(
+            "-d",
+            "--depth",
+            panel=WORKLOAD,
+            help="single, concurrent: tokens in the KV cache before.",
+        ),
+    ] = None
+    parallel: Annotated[
+        str | None,
+        flag(
+            "-np",
+            "--parallel",
+            panel=WORKLOAD,
+            help="concurrent, interference: streams at once; shared-prefix: requests.",
+        ),
+    ] = None
+    trace: Annotated[
+        Path | None,
+        flag(
+            "--trace",
+            panel=WORKLOAD,
+            help="concurrent: JSONL or CSV with arrival_ms, prompt_tokens, max_tokens.",
+        ),
+    ] = None
+    long_prompt: Annotated[
+        str | None,
+        flag("--long-prompt", panel=WORKLOAD, help="interference: tokens of the long prompt."),
+    ] = None
+    short_prompt: Annotated[
+        str | None,
+        flag("--short-prompt", panel=WORKLOAD, help="interference: tokens of the one behind it."),
+    ] = None
+    system_tokens: Annotated[
+        str | None,
+        flag("--system-tokens", panel=WORKLOAD, help="shared-prefix: tokens of what is shared."),
+    ] = None
+
+    def scenarios(self, workload: str) -> tuple[Scenario, ...]:
+        """All combinations; UsageError where a flag cannot be."""
+        from orin_llm.bench.scenarios import scenarios
+
+        flags = {
+            "-p": self.prompt_tokens,
+            "-n": self.max_tokens,
+            "-d": self.depth,
+            "-np": self.parallel,
+            "--long-prompt": self.long_prompt,
+            "--short-prompt": self.short_prompt,
+            "--system-tokens": self.system_tokens,
+        }
+        given = {name: value for name, value in flags.items() if value is not None}
+        return scenarios(workload, given, self.trace)
+
+
+@dataclass(frozen=True)
+class EnginesOptions:
+    """The engines: as for other commands, but lists and ranges make one engine for each value."""
+
+    model: Annotated[
+        str,
+        flag(
+            "-m",
+            "--model",
+            panel=MODEL,
+            help="Name in the store, hf:owner/repo:QUANT, or a GGUF file.",
+        ),
+    ] = DEFAULT_MODEL
+    threads: Annotated[
+        str,
+        flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
+    ] = "0"
+    gpu_layers: Annotated[
+        int, flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all.")
+    ] = -1
+    kv_type: Annotated[
+        str,
+        flag(
+            "-ctk",
+            "--kv-type",
+            panel=MODEL,
+            help="Element types of the KV cache: f16, bf16, q8_0, q4_0.",
+        ),
+    ] = "f16"
+    chunk_size: Annotated[
+        str, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
+    ] = "512"
+    page_size: Annotated[
+        str, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
+    ] = "16"
+    kv_memory: Annotated[
+        str | None,
+        flag(
+            "--kv-memory",
+            panel=MODEL,
+            help="What the KV cache may hold: tokens (32768) or bytes (512MiB).",
+        ),
+    ] = None
+    prefix_cache: Annotated[
+        bool,
+        flag(
+            "--prefix-cache/--no-prefix-cache",
+            panel=MODEL,
+            help="Find the beginnings of earlier prompts in the KV cache again.",
+        ),
+    ] = True
+    hooks: Annotated[
+        str,
+        flag(
+            "--hooks",
+            panel=MODEL,
+            help="Changes to llama.cpp: all, none, or -NAME to switch one off.",
+        ),
+    ] = "all"
+
+    def configs(self) -> tuple[EngineConfig, ...]:
+        """One configuration for each combination; UsageError where a value cannot be."""
+        from orin_llm.bench.lengths import parse_numbers
+        from orin_llm.engine import EngineConfig, Hooks
+
+        return tuple(
+            EngineConfig(
+                threads=threads,
+                chunk_size=chunk_size,
+                page_size=page_size,
+                kv_type=kv_type,
+                gpu_layers=self.gpu_layers,
+                kv_memory=self.kv_memory,
+                prefix_cache=self.prefix_cache,
+                hooks=Hooks.parse(self.hooks),
+            )
+            for threads, chunk_size, page_size, kv_type in product(
+                parse_numbers(self.threads, "-t"),
+                parse_numbers(self.chunk_size, "--chunk-size"),
+                parse_numbers(self.page_size, "--page-size"),
+                [name.strip() for name in self.kv_type.split(",")],
+            )
+        )
+
+
+@dataclass(frozen=True)
+class ComparisonOptions:
+    """Who takes turns with the engine."""
+
+    ab: Annotated[
+        str | None,
+        flag(
+            "--ab",
+            panel=COMPARISON,
+            metavar="HOOKS",
+            help="A second engine with these hooks takes turns with the first: none, -attention, …",
+        ),
+    ] = None
+    peer: Annotated[
+        str | None,
+        flag(
+            "--peer",
+            panel=COMPARISON,
+            metavar="stock",
+            help="Stock llama.cpp takes turns, in a process of its own; needs the stock extra.",
+        ),
+    ] = None
+
+    def stock(self) -> bool:
+        """Whether stock llama.cpp takes part; UsageError for another peer."""
+        if self.peer not in (None, "stock"):
+            raise UsageError(f"no peer {self.peer!r}: there is stock")
+        return self.peer is not None

@@ -1,0 +1,87 @@
+"""Stock llama.cpp as a contender: it answers what is asked, and its absence is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.stock import StockPeer
+from orin_llm.bench.streams import Streams
+from orin_llm.errors import DeviceUnavailable, OrinError
+
+GOLDEN = json.loads(
+    (Path(__file__).parents[1] / "calibration" / "greedy_smollm2.json").read_text(encoding="utf-8")
+)["texts"]
+TIE = 0.1  # another batch sums in another order: a margin below it may break either way
+
+
+@pytest.fixture(scope="module")
+def peer(needs_stock: None, smollm2: Path) -> Iterator[StockPeer]:
+    with StockPeer(smollm2, n_ctx=256, n_seq=4, chunk_size=48) as running:
+        yield running
+
+
+def test_batched_decode_writes_what_each_prompt_alone_does(peer: StockPeer) -> None:
+    prompts = [text["prompt_tokens"] for text in GOLDEN[:4]]
+    max_tokens = [6, 1, 9, 3]
+    ids, token_ms = peer.serve(prompts, max_tokens)
+    assert [len(answer) for answer in ids] == max_tokens
+    assert [len(times) for times in token_ms] == max_tokens
+    compared = 0
+    for prompt, answer in zip(prompts, ids, strict=True):
+        alone, margins = peer.greedy(prompt, len(answer))
+        sure = next((i for i, margin in enumerate(margins) if margin < TIE), len(answer))
+        assert answer[:sure] == alone[:sure]
+        compared += sure
+    assert compared >= 10
+
+
+def test_all_unfinished_answers_get_a_token_in_the_same_step(peer: StockPeer) -> None:
+    _, token_ms = peer.serve([[5] * 10, [6] * 80, [7] * 6], [5, 5, 3])
+    first, second, third = token_ms
+    # 96 tokens in chunks of 48: the third prompt is read with the end of the second one.
+    assert first[0] < second[0] == third[0]
+    assert first[1:] == second[1:]
+    assert third == second[:3]
+
+
+def test_what_lies_at_depth_is_not_timed_and_changes_no_answer(peer: StockPeer) -> None:
+    prompts = [text["prompt_tokens"] for text in GOLDEN[:2]]
+    whole, _ = peer.serve(prompts, [4, 4])
+    assert peer.serve(prompts, [4, 4], depth=min(map(len, prompts)) - 1)[0] == whole
+
+
+def test_a_run_has_the_workload_s_lengths(peer: StockPeer) -> None:
+    workload = Streams(3, Lengths(4, 9), Lengths(2, 5), depth=16).build(1000, seed=1)
+    records = peer.run(workload).requests
+    wanted = workload.waves[0].submissions
+    assert [record.output_tokens for record in records] == [one.max_tokens for one in wanted]
+    assert [record.prompt_tokens for record in records] == [len(one.prompt) for one in wanted]
+    for record in records:
+        assert record.cached_tokens == 16
+        assert record.token_ms[0] > 0 and list(record.token_ms) == sorted(record.token_ms)
+        assert record.finished_ms == record.token_ms[-1]
+
+
+def test_a_model_that_stock_cannot_load_is_an_error_that_says_so(
+    needs_stock: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "no.gguf"
+    path.write_bytes(b"GGUF")
+    with pytest.raises(
+        OrinError, match=r"stock peer failed: stock llama.cpp cannot load .*no\.gguf"
+    ):
+        StockPeer(path, n_ctx=64)
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, smollm2: Path
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DeviceUnavailable, match=r"pip install 'orin-llm\[stock\]'"):
+        StockPeer(smollm2, n_ctx=64)
