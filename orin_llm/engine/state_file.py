@@ -68,8 +68,8 @@ class StateHead:
 
 
 def is_state_file(path: Path) -> bool:
-    """Whether the file begins as one of any version does. Raises OSError."""
-    with path.open("rb") as file:
+    """Whether the file begins as one of any version does. StateFileError: it is no regular file."""
+    with _opened(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 

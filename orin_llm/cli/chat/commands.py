@@ -111,20 +111,25 @@ def _regenerate(chat: Chat, _: str) -> None:
 
 def _save(chat: Chat, arguments: str) -> None:
     path = _only_path(arguments, "/save FILE")
-    chat.save(path)
-    chat.screen.notice(f"saved to {path}")
+    told = chat.save(path)
+    _tell(chat, f"saved to {path}", told)
 
 
 def _save_over(chat: Chat, arguments: str) -> None:
     path = _only_path(arguments, "/save! FILE")
-    chat.save(path, replace_other=True)
-    chat.screen.notice(f"saved to {path}")
+    told = chat.save(path, replace_other=True)
+    _tell(chat, f"saved to {path}", told)
 
 
 def _load(chat: Chat, arguments: str) -> None:
     path = _only_path(arguments, "/load FILE")
-    chat.load(path)
-    chat.screen.notice(f"loaded {chat.turns} turns from {path}")
+    told = chat.load(path)
+    _tell(chat, f"loaded {chat.turns} turns from {path}", told)
+
+
+def _tell(chat: Chat, *lines: str) -> None:
+    for line in filter(None, lines):
+        chat.screen.notice(line)
 
 
 def _read(chat: Chat, arguments: str) -> None:
@@ -163,9 +168,9 @@ COMMANDS = {
     "/system": Command("TEXT", "Set the system prompt; none: remove it", _system),
     "/clear": Command("", "Forget the conversation", _clear),
     "/regen": Command("", "Answer the last message anew", _regenerate),
-    "/save": Command("FILE", "Write the conversation to a file", _save),
+    "/save": Command("FILE", "Write the conversation to FILE, and its state to FILE.kv", _save),
     "/save!": Command("FILE", "The same, in place of another conversation", _save_over),
-    "/load": Command("FILE", "Take up a saved conversation", _load),
+    "/load": Command("FILE", "Take up a saved conversation, and its state if that fits", _load),
     "/read": Command(
         "FILE [QUESTION]",
         "Send a text file (not UTF-8: --encoding NAME), with a question or the next message",

@@ -8,16 +8,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from orin_llm.cli.chat.saved import load_beside, require_replaceable, save_beside, take_up
 from orin_llm.cli.progress import load_engine
 from orin_llm.cli.render import AnswerWriter, statistics
 from orin_llm.cli.template import chat_template
 from orin_llm.engine import Completion, Engine, Request, Result, SamplingParams
 from orin_llm.engine.config import MAX_SEED
-from orin_llm.errors import UsageError
 from orin_llm.gguf.header import read_header
 from orin_llm.models.store import resolve
 from orin_llm.text.conversation import Conversation
-from orin_llm.text.conversation_file import ConversationFileError, read_messages
+from orin_llm.text.conversation_file import read_messages
 from orin_llm.text.template import ChatTemplate
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Chat:
         self._conversation = Conversation(self._engine, self._template, system=answer.system)
         self._attached: list[str] = []
         self._file: Path | None = None  # where this conversation was saved to or loaded from
+        self._computed: tuple[int, ...] = ()  # tokens of the conversation that were computed
         self._results: list[Result] = []
         self._regenerated = 0
 
@@ -96,7 +97,8 @@ class Chat:
     def _answer(self, sampling: SamplingParams, take_back: Callable[[], object]) -> None:
         completion: Completion | None = None
         try:
-            completion = self._engine.complete(self._request(sampling))
+            request = self._request(sampling)
+            completion = self._engine.complete(request)
             AnswerWriter().stream(completion)
         except BaseException as error:
             if completion is None or not completion.result.token_ids:
@@ -104,9 +106,9 @@ class Chat:
                 if isinstance(error, KeyboardInterrupt):
                     self.screen.notice("nothing was answered: the message is taken back")
             else:
-                self._keep(completion.result)
+                self._keep(request, completion.result)
             raise
-        self._keep(completion.result)
+        self._keep(request, completion.result)
 
     def _request(self, sampling: SamplingParams) -> Request:
         n_ctx, limit = self._engine.n_ctx, self.settings.max_tokens
@@ -117,9 +119,10 @@ class Chat:
             self.screen.notice(f"the context is full: dropped the oldest {turns}")
         return Request(prompt.tokens, sampling, limit, self.settings.stop + self._template.stop)
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, request: Request, result: Result) -> None:
         """What was answered is part of the conversation, however it ended."""
         self._conversation.add_answer(result.text, result.token_ids)
+        self._computed = (*request.prompt_tokens, *result.token_ids)
         self._results.append(result)
         self.screen.figures(result)
         if result.prompt_tokens + result.completion_tokens >= self._engine.n_ctx:
@@ -137,37 +140,35 @@ class Chat:
 
     def set_system(self, text: str | None) -> None:
         self._conversation.set_system(text or None)
+        self._computed = ()
 
     def clear(self) -> None:
         """Forget the turns and what was attached; the system prompt stays."""
         self._conversation.clear()
         self._attached = []
         self._file = None
+        self._computed = ()
 
-    def save(self, path: Path, *, replace_other: bool = False) -> None:
+    def save(self, path: Path, *, replace_other: bool = False) -> str:
         """Write the conversation, over what is there if that is this one or `replace_other`.
 
-        Another kind of file is never replaced.
+        Another kind of file is never replaced. Returns what to say about the state beside it.
         """
-        if path.exists():
-            try:
-                read_messages(path)
-            except ConversationFileError:
-                raise UsageError(
-                    f"{path} exists and is no saved conversation: choose another name"
-                ) from None
-            if not replace_other and path.resolve() != self._file:
-                raise UsageError(
-                    f"{path} exists and holds another conversation: choose another name, or "
-                    "replace it with /save!"
-                )
+        is_own = path.resolve() == self._file
+        require_replaceable(path, replace_other=replace_other or is_own)
         self._conversation.save(path)
         self._file = path.resolve()
+        return save_beside(self._engine, self._computed, path, is_own=is_own)
 
-    def load(self, path: Path) -> None:
-        self._conversation.load(path)
+    def load(self, path: Path) -> str:
+        """Take up a conversation and its state. Returns what to say about the state."""
+        messages = read_messages(path)
+        self._computed, told = load_beside(self._engine, path)
+        conversation = Conversation(self._engine, self._template)
+        self._conversation = take_up(conversation, messages, self._computed)
         self._attached = []
         self._file = path.resolve()
+        return told if self.turns else ""
 
     # The model
 
@@ -206,8 +207,8 @@ class Chat:
         self._template = chat_template(self._engine)
         messages = self._conversation.messages
         self._conversation = Conversation(self._engine, self._template)
-        for message in messages:
-            self._conversation.add(message)
+        take_up(self._conversation, messages, ())
+        self._computed = ()
 
     def _load(self) -> Engine:
         path = resolve(self._options.model)
