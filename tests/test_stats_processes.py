@@ -258,9 +258,11 @@ def test_a_path_too_long_for_a_socket_is_said(
 
 
 def test_a_process_that_gets_no_more_threads_is_told_so(folder: Path) -> None:
+    files = os.listdir("/proc/self/fd")
     usual = threading.stack_size(1 << 46)  # more than there are addresses
     try:
         assert "statistics are not published: can't start new thread" in problem(Source())
     finally:
         threading.stack_size(usual)
     assert list(folder.iterdir()) == []
+    assert len(os.listdir("/proc/self/fd")) == len(files)

@@ -8,6 +8,7 @@ import math
 import os
 import socket
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,7 @@ from orin_llm.stats.protocol import MAX_CLIENTS, MAX_LINE_BYTES
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield Source()
 
 
@@ -119,8 +121,8 @@ def test_a_client_that_does_not_read_is_dropped_and_others_go_on(
 def test_clients_that_leave_are_forgotten(source: Source, path: Path) -> None:
     for _ in range(3 * MAX_CLIENTS):
         raw(path).close()
-        with attach(path, interval_ms=60_000):
-            pass
+        with attach(path, interval_ms=60_000) as attached:
+            next(attached)
     with attach(path, interval_ms=20) as attached:
         assert next(attached)
 
@@ -152,6 +154,7 @@ def test_one_client_too_many_is_told_so(path: Path) -> None:
         (b'{"interval_ms": 0}\n', "interval_ms is 0: expected 20 … 60000"),
         (b'{"interval_ms": 60001}\n', "interval_ms is 60001"),
         (b"x" * 300, "at most 256 bytes"),
+        (b'{"interval_ms": 20}\n{"interval_ms": 20}\n', "more than one request"),
     ],
 )
 def test_a_request_that_cannot_be_is_answered_and_ends_the_connection(

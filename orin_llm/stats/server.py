@@ -140,16 +140,22 @@ class StatsServer:
             return
         except OSError:
             return self._drop(client)
+        if not data:
+            if _has_hung_up(client.connection):
+                self._drop(client)
+            else:
+                self._selector.unregister(client.connection)
+            return
         client.request += data
         if len(client.request) > MAX_REQUEST_BYTES:
             return self._refuse(client, f"a request has at most {MAX_REQUEST_BYTES} bytes")
-        if data and b"\n" not in data:
+        line, end, more = bytes(client.request).partition(b"\n")
+        if not end:
             return
-        self._selector.unregister(client.connection)
-        if not data:
-            return self._drop(client) if _has_hung_up(client.connection) else None
+        if more:
+            return self._refuse(client, "there is more than one request")
         try:
-            client.interval_s = interval_of(bytes(client.request)) / 1e3
+            client.interval_s = interval_of(line) / 1e3
         except OrinError as error:
             return self._refuse(client, str(error))
         client.due_s = time.monotonic() + client.interval_s
