@@ -74,14 +74,6 @@ void between_steps(const RunnerHandle & runner, const Work & work) {
     runner->between_steps(work);
 }
 
-KvPool & paged_pool(Stepper & stepper) {
-    KvPool * pool = stepper.computer().pool();
-    if (pool == nullptr) {
-        throw EngineError("the KV cache of this model is not paged: its rows cannot be read or written");
-    }
-    return *pool;
-}
-
 }  // namespace
 
 void bind_engine(py::module_ & m) {
@@ -154,11 +146,7 @@ void bind_engine(py::module_ & m) {
             "set_budget",
             [](const RunnerHandle & runner, int32_t n_pages) {
                 bool done = false;
-                between_steps(runner, [&](Stepper & stepper) {
-                    KvPool & pool = paged_pool(stepper);
-                    done = stepper.scheduler().set_budget(n_pages);
-                    pool.trim();
-                });
+                between_steps(runner, [&](Stepper & stepper) { done = stepper.set_kv_budget(n_pages); });
                 return done;
             },
             py::arg("n_pages"))
@@ -176,7 +164,7 @@ void bind_engine(py::module_ & m) {
             [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first, int32_t n) {
                 std::string rows;
                 between_steps(runner,
-                              [&](Stepper & stepper) { rows = read_kv(paged_pool(stepper), tokens, first, n); });
+                              [&](Stepper & stepper) { rows = read_kv(stepper.kv_pool(), tokens, first, n); });
                 return py::bytes(rows);
             },
             py::arg("tokens"), py::arg("first"), py::arg("n"))
@@ -186,7 +174,7 @@ void bind_engine(py::module_ & m) {
                const std::string & rows) {
                 int32_t n_cached = 0;
                 between_steps(
-                    runner, [&](Stepper & stepper) { n_cached = write_kv(paged_pool(stepper), tokens, first, rows); });
+                    runner, [&](Stepper & stepper) { n_cached = write_kv(stepper.kv_pool(), tokens, first, rows); });
                 return n_cached;
             },
             py::arg("tokens"), py::arg("first"), py::arg("rows"))

@@ -1,38 +1,14 @@
 #include "runner.h"
 
-#include <algorithm>
 #include <future>
 #include <utility>
 
-#include "../kv/kv_pool.h"
-#include "clock.h"
 #include "runtime.h"
 
 namespace orin {
-namespace {
-
-constexpr double stop_check_interval_ms = 20.0;
-
-std::vector<bool> end_tokens_of(const Model & model) {
-    std::vector<bool> result(static_cast<size_t>(model.n_vocab()));
-    for (const int32_t token : model.eog_tokens()) {
-        result[static_cast<size_t>(token)] = true;
-    }
-    return result;
-}
-
-std::exception_ptr engine_error(const std::string & message) {
-    return std::make_exception_ptr(EngineError(message));
-}
-
-}  // namespace
 
 Runner::Runner(std::shared_ptr<Model> model, const EngineParams & params)
-    : mailbox_(std::make_shared<Mailbox>()),
-      stepper_(std::move(model), params, {should_stop, this}),
-      is_end_token_(end_tokens_of(stepper_.model())),
-      workspace_(stepper_.model().n_vocab()) {
-    publish_stats();
+    : mailbox_(std::make_shared<Mailbox>()), core_(std::move(model), params, mailbox_) {
     thread_ = std::thread([this] { run(); });
 }
 
@@ -46,7 +22,7 @@ void Runner::close() {
 }
 
 std::shared_ptr<Completion> Runner::submit(CompletionParams params, Sampler sampler) {
-    const int32_t n_vocab = stepper_.model().n_vocab();
+    const int32_t n_vocab = core_.stepper().model().n_vocab();
     for (const int32_t token : params.prompt) {
         if (token < 0 || token >= n_vocab) {
             throw EngineError("token id " + std::to_string(token) + " is outside the vocabulary of " +
@@ -65,7 +41,8 @@ void Runner::between_steps(const std::function<void(Stepper &)> & work) {
     std::promise<void> done;
     const bool taken = mailbox_->command([&] {
         try {
-            work(stepper_);
+            work(core_.stepper());
+            core_.refresh();
             done.set_value();
         } catch (...) {
             done.set_exception(std::current_exception());
@@ -77,303 +54,33 @@ void Runner::between_steps(const std::function<void(Stepper &)> & work) {
     done.get_future().get();
 }
 
-EngineStats Runner::stats() const {
-    const std::lock_guard lock(published_mutex_);
-    return published_;
-}
-
-std::vector<StepRecord> Runner::steps_after(int64_t number) const {
-    const std::lock_guard lock(published_mutex_);
-    return log_.after(number);
-}
-
-// --- the engine's thread
-
 void Runner::run() {
     while (true) {
-        const bool is_idle = stepper_.scheduler().n_requests() == 0;
-        if (is_idle && is_paged()) {
-            stepper_.computer().pool()->trim_if_worthwhile();
-        }
+        const bool is_idle = core_.is_idle();
         if (is_idle) {
-            publish_stats();
+            core_.rest();
         }
         read_mail(is_idle);
         if (mailbox_->is_closing()) {
             break;
         }
-        if (stepper_.scheduler().n_requests() > 0) {
-            step();
-        }
+        core_.step();
     }
     read_mail(false);
-    fail_all("the engine was closed before this completion was done");
+    core_.fail_all("the engine was closed before this completion was done");
 }
 
 void Runner::read_mail(bool wait) {
     Mail mail = mailbox_->take(wait);
     for (std::shared_ptr<Completion> & completion : mail.submitted) {
-        admit(std::move(completion));
+        core_.admit(std::move(completion));
     }
     if (mail.has_cancelled) {
-        pass_on_cancelled();
+        core_.pass_on_cancelled();
     }
     for (const auto & command : mail.commands) {
         command();
     }
-    if (!mail.commands.empty()) {
-        publish_stats();
-    }
-}
-
-void Runner::admit(std::shared_ptr<Completion> completion) {
-    const CompletionParams & params = completion->params();
-    const double submitted = completion->report().submitted_ms;
-    RequestParams request;
-    request.prompt = params.prompt;
-    request.max_tokens = params.max_tokens;
-    request.priority = params.priority;
-    if (params.timeout_ms > 0.0) {
-        request.deadline_ms = submitted + params.timeout_ms;
-    }
-    try {
-        const RequestId id = stepper_.scheduler().submit(request, submitted);
-        requests_[id].completion = std::move(completion);
-    } catch (...) {
-        counted_.failed++;
-        completion->end(Ending::failed, std::current_exception());
-        doorbells_.ring();
-    }
-}
-
-void Runner::pass_on_cancelled() {
-    for (auto & [id, request] : requests_) {
-        if (!request.is_cancelled && request.completion->is_cancelled()) {
-            request.is_cancelled = true;
-            stepper_.scheduler().cancel(id);
-        }
-    }
-}
-
-void Runner::step() {
-    const double started = now_ms();
-    record_ = {};
-    const StepBatch & batch = stepper_.scheduler().plan(started);
-    note_plan(batch, started);
-    if (batch.rows.empty()) {
-        publish_stats();
-        return;
-    }
-    const double planned = now_ms();
-    counted_.times.plan_ms += planned - started;
-    try {
-        compute(batch);
-        draw(batch);
-    } catch (const Interrupted &) {  // closing, or all of the step is cancelled
-        stepper_.scheduler().fail_step();
-        return;
-    } catch (...) {
-        // Nothing says whose fault it was, so all that took part fail.
-        stepper_.scheduler().fail_step();
-        const StepPlan & plan = stepper_.scheduler().last_plan();
-        for (const RequestId id : plan.decode) {
-            give_up(id, std::current_exception());
-        }
-        for (const PrefillPart & part : plan.prefill) {
-            give_up(part.id, std::current_exception());
-        }
-        return;
-    }
-    finish(batch);
-    record_.started_ms = started;
-    record_.duration_ms = now_ms() - started;
-    publish_stats();
-}
-
-// What the plan says about requests: which are gone, which begin, which had to give way.
-void Runner::note_plan(const StepBatch & batch, double now) {
-    const StepPlan & plan = stepper_.scheduler().last_plan();
-    for (const RequestId id : plan.drop) {
-        const std::exception_ptr error = requests_.at(id).error;
-        end(id, error ? Ending::failed : Ending::cancelled, error);
-    }
-    for (const RequestId id : plan.expire) {
-        end(id, Ending::deadline);
-    }
-    for (const RequestId id : plan.preempt) {
-        requests_.at(id).completion->update([](CompletionReport & report) { report.preemptions++; });
-    }
-    in_step_.clear();
-    for (const RequestId id : plan.decode) {
-        in_step_.push_back(requests_.at(id).completion.get());
-    }
-    auto first_row = batch.rows.begin() + batch.n_decode_rows;
-    for (const PrefillPart & part : plan.prefill) {
-        Request & request = requests_.at(part.id);
-        in_step_.push_back(request.completion.get());
-        if (!std::exchange(request.has_started, true)) {
-            request.completion->update([&](CompletionReport & report) {
-                report.started_ms = now;
-                report.cached_tokens = first_row->position;  // those before it were found
-            });
-        }
-        first_row += part.n_tokens;
-    }
-    record_.n_decode_tokens = batch.n_decode_rows;
-    record_.n_prompt_tokens = static_cast<int32_t>(batch.rows.size()) - batch.n_decode_rows;
-}
-
-void Runner::compute(const StepBatch & batch) {
-    stepper_.computer().compute(batch);
-    const StepTimes & times = stepper_.computer().times();
-    const bool is_prefill = record_.n_prompt_tokens > 0;
-    counted_.times.upload_ms += times.upload_ms;
-    (is_prefill ? counted_.times.prefill_ms : counted_.times.decode_ms) += times.compute_ms;
-    (is_prefill ? counted_.prefill_steps : counted_.decode_steps)++;
-    record_.compute_ms = times.compute_ms;
-    const int32_t n_found = stepper_.computer().n_found();
-    for (Completion * completion : in_step_) {
-        completion->update([&](CompletionReport & report) {
-            report.upload_ms += times.upload_ms;
-            if (report.prefilled_ms == 0.0) {
-                report.cached_tokens += n_found;
-            }
-        });
-    }
-}
-
-void Runner::draw(const StepBatch & batch) {
-    const double started = now_ms();
-    const size_t n = batch.outputs.size();
-    rows_.clear();
-    for (size_t i = 0; i < n; i++) {
-        Completion & completion = *requests_.at(batch.outputs[i].request).completion;
-        const int32_t position = batch.rows[static_cast<size_t>(batch.outputs[i].row)].position + 1;
-        rows_.push_back(completion.sampler().row(stepper_.computer().logits(i), stepper_.model().n_vocab(),
-                                                 static_cast<uint64_t>(position)));
-    }
-    drawn_.resize(n);
-    sampling::sample_rows(workspace_, rows_.data(), static_cast<int32_t>(n), drawn_.data());
-    tokens_.clear();
-    for (size_t i = 0; i < n; i++) {
-        const int32_t n_logprobs = requests_.at(batch.outputs[i].request).completion->params().n_logprobs;
-        tokens_.push_back({drawn_[i], 0.0, {}});
-        if (n_logprobs >= 0 && drawn_[i] >= 0) {
-            tokens_.back().logprobs =
-                sampling::top_logprobs(workspace_, rows_[i].logits, rows_[i].n_vocab, n_logprobs, drawn_[i]);
-        }
-    }
-    record_.sampling_ms = now_ms() - started;
-    counted_.times.sampling_ms += record_.sampling_ms;
-}
-
-void Runner::finish(const StepBatch & batch) {
-    const double started = now_ms();
-    sampled_.clear();
-    for (size_t i = 0; i < drawn_.size(); i++) {
-        const bool failed = drawn_[i] < 0;
-        const bool may_end = !requests_.at(batch.outputs[i].request).completion->params().ignore_eos;
-        const bool ends = failed || (may_end && is_end_token_[static_cast<size_t>(drawn_[i])]);
-        sampled_.push_back({failed ? 0 : drawn_[i], ends});
-    }
-    const std::vector<RequestId> & finished = stepper_.scheduler().finish_step(sampled_);
-    const double decided = now_ms();
-    counted_.times.plan_ms += decided - started;
-    hand_out(batch);
-    for (const RequestId id : finished) {
-        const auto output = std::find_if(batch.outputs.begin(), batch.outputs.end(),
-                                         [&](const BatchOutput & candidate) { return candidate.request == id; });
-        const auto i = static_cast<size_t>(output - batch.outputs.begin());
-        if (drawn_[i] >= 0) {
-            end(id, sampled_[i].ends ? Ending::stop : Ending::length);
-            continue;
-        }
-        try {
-            sampling::throw_failure(static_cast<sampling::Failure>(drawn_[i]), rows_[i]);
-        } catch (...) {
-            end(id, Ending::failed, std::current_exception());
-        }
-    }
-    if (!finished.empty() && is_paged()) {
-        stepper_.computer().pool()->trim_if_worthwhile();
-    }
-    doorbells_.ring();
-    counted_.times.publish_ms += now_ms() - decided;
-}
-
-void Runner::hand_out(const StepBatch & batch) {
-    const double now = now_ms();
-    const double sampling_ms = record_.sampling_ms / static_cast<double>(std::max<size_t>(tokens_.size(), 1));
-    for (size_t i = 0; i < tokens_.size(); i++) {
-        if (drawn_[i] < 0) {
-            continue;
-        }
-        Completion & completion = *requests_.at(batch.outputs[i].request).completion;
-        completion.sampler().see(drawn_[i]);
-        completion.update([&](CompletionReport & report) {
-            report.sampling_ms += sampling_ms;
-            if (report.prefilled_ms == 0.0) {
-                report.prefilled_ms = now - record_.sampling_ms;
-            }
-        });
-        tokens_[i].time_ms = now;
-        completion.add(std::move(tokens_[i]));
-    }
-}
-
-void Runner::publish_stats() {
-    counted_.graphs_built = stepper_.computer().n_graphs_built();
-    counted_.scheduler = stepper_.scheduler().counters();
-    counted_.running = stepper_.scheduler().n_running();
-    counted_.waiting = static_cast<int64_t>(stepper_.scheduler().n_requests()) - counted_.running;
-    if (KvPool * pool = stepper_.computer().pool()) {
-        counted_.paged = true;
-        counted_.pages = pool->pages().counters();
-        counted_.page_size = pool->pages().page_size();
-        counted_.page_bytes = pool->page_bytes();
-        counted_.committed_bytes = pool->committed_bytes();
-    }
-    const std::lock_guard lock(published_mutex_);
-    published_ = counted_;
-    if (record_.duration_ms > 0.0) {
-        record_.kv_bytes_used = counted_.pages.used * counted_.page_bytes;
-        record_.kv_bytes_committed = counted_.committed_bytes;
-        log_.add(record_);
-        record_ = {};
-    }
-}
-
-void Runner::fail_all(const std::string & reason) {
-    const std::exception_ptr error = engine_error(reason);
-    while (!requests_.empty()) {
-        end(requests_.begin()->first, Ending::failed, error);
-    }
-}
-
-// It ends when the scheduler has dropped it, so that its pages are free by then.
-void Runner::give_up(RequestId id, std::exception_ptr error) {
-    requests_.at(id).error = std::move(error);
-    stepper_.scheduler().cancel(id);
-}
-
-// PRECOND: the scheduler does not have it any more.
-void Runner::end(RequestId id, Ending ending, std::exception_ptr error) {
-    counted_.failed += ending == Ending::failed;
-    const auto found = requests_.find(id);
-    found->second.completion->end(ending, std::move(error));
-    requests_.erase(found);
-    doorbells_.ring();
-}
-
-bool Runner::should_stop(void * data) {
-    auto & runner = *static_cast<Runner *>(data);
-    const double now = now_ms();
-    if (now - runner.last_check_ms_ < stop_check_interval_ms) {
-        return false;
-    }
-    runner.last_check_ms_ = now;
-    const auto is_cancelled = [](const Completion * completion) { return completion->is_cancelled(); };
-    return runner.mailbox_->is_closing() || std::all_of(runner.in_step_.begin(), runner.in_step_.end(), is_cancelled);
 }
 
 }  // namespace orin

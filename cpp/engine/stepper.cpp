@@ -61,6 +61,25 @@ bool Stepper::use_pages(const StopCheck & stop) {
     return true;
 }
 
+KvPool & Stepper::kv_pool() {
+    if (computer_->pool() == nullptr) {
+        throw EngineError("the KV cache of this model is not paged");
+    }
+    return *computer_->pool();
+}
+
+bool Stepper::set_kv_budget(int32_t n_pages) {
+    KvPool & pool = kv_pool();
+    if (!scheduler_->set_budget(n_pages)) {
+        return false;
+    }
+    if (pool.pages().committed_pages() > n_pages + 1) {
+        pool.pages().drop_cached();  // what is cached up there keeps memory
+    }
+    pool.trim();
+    return true;
+}
+
 // The pages of its scheduler are those of one sequence, and stand for no memory.
 void Stepper::use_stock(const StopCheck & stop) {
     const int32_t n_pages = (params_.n_ctx - 1) / params_.page_size + 1;

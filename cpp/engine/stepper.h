@@ -21,6 +21,11 @@ class Stepper {
     const Model & model() const { return *model_; }
     const EngineParams & params() const { return params_; }
     RopeCounters rope_counters() const { return hooks_->rope_counters(); }
+    // Throws EngineError where nothing is paged.
+    KvPool & kv_pool();
+    // Pages that may be in use or cached; memory beyond them is given back. False, and nothing changed, where running
+    // requests need more.
+    bool set_kv_budget(int32_t n_pages);
     // Why the memory is not paged although that was asked for, or "".
     const std::string & refusal() const { return refusal_; }
 

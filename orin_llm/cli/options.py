@@ -70,6 +70,15 @@ class EngineOptions:
     page_size: Annotated[
         int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
     ] = 16
+    kv_memory: Annotated[
+        str | None,
+        flag(
+            "--kv-memory",
+            panel=MODEL,
+            metavar="TOKENS|SIZE",
+            help="What the KV cache may hold in all: 32768 (tokens) or 512MiB.",
+        ),
+    ] = None
     prefix_cache: Annotated[
         bool,
         flag(
@@ -99,6 +108,7 @@ class EngineOptions:
             hooks=Hooks.parse(self.hooks),
             kv_type=self.kv_type,
             page_size=self.page_size,
+            kv_memory=self.kv_memory,
             prefix_cache=self.prefix_cache,
         )
 

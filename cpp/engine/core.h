@@ -1,0 +1,87 @@
+// The requests under way on a model, and the steps that serve them: plan, compute, draw, hand out. One thread; only the
+// statistics are for others.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "completion.h"
+#include "doorbells.h"
+#include "engine_stats.h"
+#include "mailbox.h"
+#include "stepper.h"
+
+namespace orin {
+
+class Core {
+   public:
+    // `mailbox` says when to stop within a step. Throws LoadError, EngineError.
+    Core(std::shared_ptr<Model> model, const EngineParams & params, std::shared_ptr<const Mailbox> mailbox);
+
+    // What cannot fit ends at once, with RequestTooLong.
+    void admit(std::shared_ptr<Completion> completion);
+    // Looks which completions have been cancelled.
+    void pass_on_cancelled();
+    // Does nothing where there is nothing to do.
+    void step();
+    bool is_idle() { return stepper_.scheduler().n_requests() == 0; }
+    // Between work and waiting for some: memory that is not needed is given back.
+    void rest();
+    void fail_all(const std::string & reason);
+
+    Stepper & stepper() { return stepper_; }
+    // After the stepper was used otherwise than by steps.
+    void refresh();
+
+    // --- any thread
+    // All that a completion has handed out is in them.
+    EngineStats stats() const;
+    std::vector<StepRecord> steps_after(int64_t number) const;
+    Doorbells & doorbells() { return doorbells_; }
+
+   private:
+    struct Request {
+        std::shared_ptr<Completion> completion;
+        bool has_started = false;
+        bool is_cancelled = false;
+        std::exception_ptr error = nullptr;  // why it was given up
+    };
+
+    const StepBatch & plan(double now);
+    void note_plan(const StepBatch & batch, double now);
+    void compute(const StepBatch & batch);
+    void draw(const StepBatch & batch);
+    void finish(const StepBatch & batch);
+    void hand_out(const StepBatch & batch);
+    void publish();
+    void give_up(RequestId id, std::exception_ptr error);
+    void end(RequestId id, Ending ending, std::exception_ptr error = nullptr);
+    static bool should_stop(void * data);
+
+    const std::shared_ptr<const Mailbox> mailbox_;
+    Stepper stepper_;
+    const std::vector<bool> is_end_token_;  // [n_vocab]
+    sampling::Workspace workspace_;
+    Doorbells doorbells_;
+    std::unordered_map<RequestId, Request> requests_;
+
+    // Of the step under way:
+    std::vector<Completion *> in_step_;  // with tokens in it
+    std::vector<sampling::Row> rows_;    // of its outputs, as the next three
+    std::vector<int32_t> drawn_;         // a token, or a sampling::Failure
+    std::vector<Sampled> sampled_;
+    std::vector<DrawnToken> tokens_;
+    double last_check_ms_ = 0.0;
+    StepRecord record_{};
+    EngineStats counted_;
+
+    mutable std::mutex published_mutex_;
+    EngineStats published_;
+    StepLog log_;
+};
+
+}  // namespace orin
