@@ -163,8 +163,7 @@ void bind_engine(py::module_ & m) {
             "read_kv",
             [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first, int32_t n) {
                 std::string rows;
-                between_steps(runner,
-                              [&](Stepper & stepper) { rows = read_kv(stepper.kv_pool(), tokens, first, n); });
+                between_steps(runner, [&](Stepper & stepper) { rows = read_kv(stepper.kv_pool(), tokens, first, n); });
                 return py::bytes(rows);
             },
             py::arg("tokens"), py::arg("first"), py::arg("n"))
@@ -173,8 +172,8 @@ void bind_engine(py::module_ & m) {
             [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first,
                const std::string & rows) {
                 int32_t n_cached = 0;
-                between_steps(
-                    runner, [&](Stepper & stepper) { n_cached = write_kv(stepper.kv_pool(), tokens, first, rows); });
+                between_steps(runner,
+                              [&](Stepper & stepper) { n_cached = write_kv(stepper.kv_pool(), tokens, first, rows); });
                 return n_cached;
             },
             py::arg("tokens"), py::arg("first"), py::arg("rows"))
