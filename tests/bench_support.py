@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
@@ -69,3 +70,9 @@ def requests(draw: st.DrawFn) -> RequestRecord:
 
 def run_of(*records: RequestRecord, steps: Sequence[StepRecord] = ()) -> Run:
     return Run(records, tuple(steps))
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started and not seen the end of."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for t in threads for child in (t / "children").read_text().split()]

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+from bench_support import children
 from processes import CLI, environment, interrupt, python, run, start
+from typer.testing import CliRunner
 
 from orin_llm.cli.bench import bench
 from orin_llm.cli.bench_options import EnginesOptions
+from orin_llm.cli.main import app
 from orin_llm.engine import EngineConfig
 
 QUICK = ("-p", "16", "-n", "4", "-r", "2", "-t", "1")
@@ -124,9 +127,9 @@ def test_stock_takes_turns_with_the_same_work(needs_stock: None, smollm2: Path) 
 def test_wrong_usage_exits_with_2_before_anything_is_measured(
     tiny_model: Path, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    code, out, err = run_bench(tiny_model, *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith("error: ") and complaint in err
+    done = CliRunner().invoke(app, ["bench", "-m", str(tiny_model), *arguments])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: ") and complaint in done.stderr
 
 
 def test_ctrl_c_ends_all_processes_and_prints_no_result(needs_stock: None, smollm2: Path) -> None:
@@ -144,11 +147,6 @@ def test_ctrl_c_ends_all_processes_and_prints_no_result(needs_stock: None, smoll
     while any(map(is_running, peers)) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not any(map(is_running, peers))
-
-
-def children(pid: int) -> list[int]:
-    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
-    return [int(child) for child in text.split()]
 
 
 def is_running(pid: int) -> bool:

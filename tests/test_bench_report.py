@@ -100,8 +100,9 @@ def test_csv_has_the_leaves_of_the_json(report: Report) -> None:
         assert all(row[path] == "" for path in row.keys() - leaves.keys())
 
 
-def test_a_list_is_one_leaf() -> None:
-    assert dict(flatten({"a": {"b": ["x", 2]}, "c": {}})) == {"a.b": "x; 2"}
+def test_leaves_have_their_whole_path_and_a_list_is_one_leaf() -> None:
+    tree = {"a": {"b": ["x", 2], "c": {"d": None}}, "e": {}}
+    assert dict(flatten(tree)) == {"a.b": "x; 2", "a.c.d": None}
 
 
 def test_markdown_says_what_was_measured_and_what_was_left_out(report: Report) -> None:
@@ -140,6 +141,14 @@ def test_markdown_tables_hold_the_figures(report: Report) -> None:
     assert [row["mean"] for row in ttft] == ["500.0", "1500"]
     (kv,) = table(text, "page hits")
     assert (kv["fragmentation"], kv["page hits"]) == ("20.0 %", "99.50 %")
+
+
+def test_numbers_are_aligned_to_the_right_and_columns_line_up(report: Report) -> None:
+    head, rule, *rows = FORMATS["md"](report).split("\n\n")[2].splitlines()
+    assert head.startswith("| workload ")
+    assert {len(line) for line in [head, *rows]} == {len(rule)}
+    cells = rule.strip("|").split("|")
+    assert [cell.endswith(":") for cell in cells] == [False, False] + [True] * (len(cells) - 2)
 
 
 def test_settings_that_differ_are_told_by_row_and_others_once(report: Report) -> None:

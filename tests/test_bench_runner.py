@@ -16,7 +16,7 @@ from orin_llm.bench.shared_prefix import SharedPrefix
 from orin_llm.bench.streams import Streams, Traced
 from orin_llm.bench.trace import TracedRequest
 from orin_llm.bench.workload import Submission, Wave, Workload
-from orin_llm.engine import Engine, EngineConfig, Hooks
+from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 from orin_llm.errors import DeviceUnavailable, PromptTooLong, UsageError
 
 CHUNK = 32
@@ -46,6 +46,19 @@ def test_every_request_has_exactly_the_tokens_that_were_asked_for(runner: Engine
         assert list(record.token_ms) == sorted(record.token_ms)
         assert record.finished_ms == pytest.approx(record.token_ms[-1])
         assert record.queue_ms is not None and 0 <= record.queue_ms < record.e2el_ms
+
+
+def test_an_end_token_does_not_end_an_answer(runner: EngineRunner) -> None:
+    engine = runner.engine
+    prompt = engine.tokenize(
+        "<|im_start|>user\nSay hi.<|im_end|>\n<|im_start|>assistant\n", parse_special=True
+    )
+    answer = engine.complete(Request(prompt, SamplingParams(temperature=0), max_tokens=40))
+    for _ in answer:
+        pass
+    assert answer.result.finish_reason == "stop"
+    (record,) = runner.run(Workload((Wave((Submission("stream", prompt, 40),)),))).requests
+    assert record.output_tokens == 40
 
 
 def test_the_steps_of_a_run_are_its_own_and_account_for_its_tokens(runner: EngineRunner) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from bench_support import children
 
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.stock import StockPeer
@@ -73,10 +75,18 @@ def test_a_model_that_stock_cannot_load_is_an_error_that_says_so(
 ) -> None:
     path = tmp_path / "no.gguf"
     path.write_bytes(b"GGUF")
+    before = children(os.getpid())
     with pytest.raises(
-        OrinError, match=r"stock peer failed: stock llama.cpp cannot load .*no\.gguf"
+        OrinError, match=r"stock peer failed: stock llama.cpp cannot load .*no.gguf"
     ):
         StockPeer(path, n_ctx=64)
+    assert children(os.getpid()) == before
+
+
+def test_every_sequence_has_the_whole_context(needs_stock: None, tiny_model: Path) -> None:
+    with StockPeer(tiny_model, n_ctx=600, n_seq=2) as peer:
+        ids, _ = peer.serve([[5] * 590, [6] * 590], [10, 10])
+    assert [len(answer) for answer in ids] == [10, 10]
 
 
 def test_without_the_extra_the_error_says_what_to_install(
