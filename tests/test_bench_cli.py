@@ -121,6 +121,8 @@ def test_stock_takes_turns_with_the_same_work(needs_stock: None, smollm2: Path) 
         (("--kv-memory", "much"), "--kv-memory"),
         (("--trace", "t.csv"), "--trace has no place in single"),
         (("-p", "99999"), "-c/--ctx-size"),
+        (("concurrent", "-np", "65"), "at most 64 (-np)"),
+        (("interference", "-np", "63"), "at most 64 (-np)"),
         (("shared-prefix", "--peer", "stock"), "--peer stock can only run"),
     ],
 )

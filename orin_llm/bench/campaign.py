@@ -16,6 +16,7 @@ from orin_llm.bench.stock import StockPeer, require_stock
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.workload import Scenario, Workload
 from orin_llm.engine import Engine, EngineConfig, Hooks
+from orin_llm.engine.config import MAX_BATCH
 from orin_llm.errors import UsageError
 from orin_llm.gguf.header import read_header
 from orin_llm.models.describe import context
@@ -59,6 +60,12 @@ class Campaign:
             raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
         if self.warmup < 0:
             raise UsageError(f"{self.warmup} warm-up runs: expected 0 or more")
+        for scenario in self.scenarios:
+            if scenario.n_seq > MAX_BATCH:
+                raise UsageError(
+                    f"{scenario.label} has {scenario.n_seq} requests at the same time: an engine "
+                    f"computes at most {MAX_BATCH} (-np)"
+                )
         if self.stock and not all(isinstance(s, Streams) for s in self.scenarios):
             raise UsageError(
                 "--peer stock can only run requests that come at once: single, or concurrent "
@@ -100,15 +107,15 @@ def measure(campaign: Campaign, load: Load, say: Say) -> Report:
 def _engine_configs(campaign: Campaign, config: EngineConfig) -> list[EngineConfig]:
     """The engine of a configuration, and the one it takes turns with: room for every scenario.
 
-    The context is at least a chunk, as far as the model goes: an engine cuts chunks to its context.
+    The context is at least a chunk, as far as the model goes and the KV memory is not limited: an
+    engine cuts chunks to its context.
     """
     n_seq = max(scenario.n_seq for scenario in campaign.scenarios)
-    chunk = min(config.chunk_size + n_seq, context(read_header(campaign.model)))
-    sized = replace(
-        config,
-        n_ctx=max(16, chunk, *(scenario.n_ctx for scenario in campaign.scenarios)),
-        max_batch=n_seq,
-    )
+    n_ctx = max(16, *(scenario.n_ctx for scenario in campaign.scenarios))
+    if config.kv_memory is None:
+        chunk = min(config.chunk_size + n_seq, context(read_header(campaign.model)))
+        n_ctx = max(n_ctx, chunk)
+    sized = replace(config, n_ctx=n_ctx, max_batch=n_seq)
     return [sized] if campaign.ab is None else [sized, replace(sized, hooks=campaign.ab)]
 
 
