@@ -18,19 +18,21 @@ def model(smollm2: Path) -> _native.Model:
     return _native.Model(str(smollm2), _native.ModelParams())
 
 
-def session(model: _native.Model, *, rope: bool, threads: int = 1) -> _native.Session:
-    params = _native.SessionParams(
+def session(model: _native.Model, *, rope: bool, threads: int = 1) -> _native.testing.StepProbe:
+    params = _native.EngineParams(
         n_ctx=256,
         chunk_size=64,
+        max_batch=1,
         threads=threads,
         kv_type="f16",
         rope=rope,
         paged=False,
         attention=False,
         page_size=16,
+        kv_pages=16,
         prefix_cache=False,
     )
-    return _native.Session(model, params)
+    return _native.testing.StepProbe(model, params)
 
 
 def prompt(model: _native.Model) -> list[int]:

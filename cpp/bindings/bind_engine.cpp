@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "../engine/llama_stepper.h"
 #include "../engine/runner.h"
 #include "../engine/runtime.h"
 #include "../kv/kv_rows.h"
@@ -31,7 +32,11 @@ void translate(std::exception_ptr pointer) {
 class RunnerHandle {
    public:
     RunnerHandle(std::shared_ptr<Model> model, const EngineParams & params)
-        : process_(getpid()), runner_(new Runner(std::move(model), params)) {}
+        : process_(getpid()), runner_(new Runner([&](const StopCheck & stop) {
+              auto stepper = std::make_unique<LlamaStepper>(model, params, stop);
+              stepper_ = stepper.get();
+              return stepper;
+          })) {}
     ~RunnerHandle() {
         if (getpid() == process_) {
             py::gil_scoped_release release;
@@ -49,8 +54,17 @@ class RunnerHandle {
     }
     Runner * operator->() const { return &**this; }
 
+    // What does not change may be asked at any time, the rest between two steps.
+    LlamaStepper & stepper() const { return *stepper_; }
+    template <typename Work>
+    void between_steps(const Work & work) const {
+        py::gil_scoped_release release;
+        (**this).between_steps([&] { work(*stepper_); });
+    }
+
    private:
     const pid_t process_;
+    LlamaStepper * stepper_ = nullptr;
     Runner * const runner_;
 };
 
@@ -67,12 +81,6 @@ class CompletionHandle {
    private:
     const std::shared_ptr<Completion> completion_;
 };
-
-template <typename Work>
-void between_steps(const RunnerHandle & runner, const Work & work) {
-    py::gil_scoped_release release;
-    runner->between_steps(work);
-}
 
 }  // namespace
 
@@ -124,8 +132,8 @@ void bind_engine(py::module_ & m) {
     py::class_<RunnerHandle>(m, "Runner")
         .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
              py::call_guard<py::gil_scoped_release>())
-        .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner->is_paged(); })
-        .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner->refusal(); })
+        .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner.stepper().is_paged(); })
+        .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
         .def(
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,
@@ -140,22 +148,21 @@ void bind_engine(py::module_ & m) {
              [](const RunnerHandle & runner, int64_t number) { return to_list(runner->steps_after(number)); })
         .def("forget",
              [](const RunnerHandle & runner) {
-                 between_steps(runner, [](Stepper & stepper) { stepper.computer().forget(); });
+                 runner.between_steps([](LlamaStepper & stepper) { stepper.computer().forget(); });
              })
         .def(
             "set_budget",
             [](const RunnerHandle & runner, int32_t n_pages) {
                 bool done = false;
-                between_steps(runner, [&](Stepper & stepper) { done = stepper.set_kv_budget(n_pages); });
+                runner.between_steps([&](LlamaStepper & stepper) { done = stepper.set_kv_budget(n_pages); });
                 return done;
             },
             py::arg("n_pages"))
         .def("kv_row_bytes",
              [](const RunnerHandle & runner) {
                  size_t bytes = 0;
-                 between_steps(runner, [&](Stepper & stepper) {
-                     const KvPool * pool = stepper.computer().pool();
-                     bytes = pool == nullptr ? 0 : pool->storage()->bytes_per_cell();
+                 runner.between_steps([&](LlamaStepper & stepper) {
+                     bytes = stepper.is_paged() ? stepper.kv_pool().storage()->bytes_per_cell() : 0;
                  });
                  return bytes;
              })
@@ -163,7 +170,8 @@ void bind_engine(py::module_ & m) {
             "read_kv",
             [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first, int32_t n) {
                 std::string rows;
-                between_steps(runner, [&](Stepper & stepper) { rows = read_kv(stepper.kv_pool(), tokens, first, n); });
+                runner.between_steps(
+                    [&](LlamaStepper & stepper) { rows = read_kv(stepper.kv_pool(), tokens, first, n); });
                 return py::bytes(rows);
             },
             py::arg("tokens"), py::arg("first"), py::arg("n"))
@@ -172,15 +180,15 @@ void bind_engine(py::module_ & m) {
             [](const RunnerHandle & runner, const std::vector<int32_t> & tokens, int32_t first,
                const std::string & rows) {
                 int32_t n_cached = 0;
-                between_steps(runner,
-                              [&](Stepper & stepper) { n_cached = write_kv(stepper.kv_pool(), tokens, first, rows); });
+                runner.between_steps(
+                    [&](LlamaStepper & stepper) { n_cached = write_kv(stepper.kv_pool(), tokens, first, rows); });
                 return n_cached;
             },
             py::arg("tokens"), py::arg("first"), py::arg("rows"))
         .def("rope_counters",
              [](const RunnerHandle & runner) {
                  RopeCounters counters{};
-                 between_steps(runner, [&](Stepper & stepper) { counters = stepper.rope_counters(); });
+                 runner.between_steps([&](LlamaStepper & stepper) { counters = stepper.rope_counters(); });
                  return to_dict(counters);
              })
         .def(

@@ -63,21 +63,20 @@ void bind_testing(py::module_ & m) {
         .def("prefill", &StepProbe::prefill, py::arg("prompt"), py::call_guard<py::gil_scoped_release>())
         .def("decode", &StepProbe::decode, py::arg("token"), py::call_guard<py::gil_scoped_release>())
         .def("forget", &StepProbe::forget)
-        .def("logits",
-             [](StepProbe & probe) { return py::array_t<float>(probe.stepper().model().n_vocab(), probe.logits()); })
+        .def("logits", [](StepProbe & probe) { return py::array_t<float>(probe.stepper().n_vocab(), probe.logits()); })
         .def_property_readonly("n_tokens", &StepProbe::n_tokens)
         .def_property_readonly("n_graphs_built",
                                [](StepProbe & probe) { return probe.stepper().computer().n_graphs_built(); })
         .def("kv_counters",
              [](StepProbe & probe) -> py::object {
-                 const KvPool * pool = probe.stepper().computer().pool();
-                 if (pool == nullptr) {
+                 if (!probe.stepper().is_paged()) {
                      return py::none();
                  }
-                 py::dict result = to_dict(pool->pages().counters(), pool->pages().page_size());
-                 result["page_size"] = pool->pages().page_size();
-                 result["page_bytes"] = pool->page_bytes();
-                 result["committed_bytes"] = pool->committed_bytes();
+                 const KvPool & pool = probe.stepper().kv_pool();
+                 py::dict result = to_dict(pool.pages().counters(), pool.pages().page_size());
+                 result["page_size"] = pool.pages().page_size();
+                 result["page_bytes"] = pool.page_bytes();
+                 result["committed_bytes"] = pool.committed_bytes();
                  return result;
              })
         .def("rope_counters", [](StepProbe & probe) { return to_dict(probe.stepper().rope_counters()); });

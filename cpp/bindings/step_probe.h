@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "../engine/stepper.h"
+#include "../engine/llama_stepper.h"
 #include "../sampling/sampling.h"
 
 namespace orin {
@@ -22,13 +22,13 @@ class StepProbe {
     // After the last token: [n_vocab]
     const float * logits();
     int32_t n_tokens() const { return n_tokens_; }
-    Stepper & stepper() { return stepper_; }
+    LlamaStepper & stepper() { return stepper_; }
 
    private:
     int32_t step_to_logits();
     void end();
 
-    Stepper stepper_;
+    LlamaStepper stepper_;
     RequestId request_ = 0;  // its last step is unfinished; 0: none
     int32_t n_tokens_ = 0;
 };

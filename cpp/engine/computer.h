@@ -8,7 +8,11 @@
 
 namespace orin {
 
-class KvPool;
+// The memory of a paged KV cache.
+struct KvUse {
+    int64_t page_bytes = 0;  // 0: nothing is paged
+    int64_t committed_bytes = 0;
+};
 
 // Of the last step.
 struct StepTimes {
@@ -28,8 +32,9 @@ class Computer {
     virtual int32_t n_found() const { return 0; }
     // All that could be found again and is not in use is given up.
     virtual void forget() = 0;
-    // Null where nothing is paged.
-    virtual KvPool * pool() { return nullptr; }
+    virtual KvUse kv_use() const { return {}; }
+    // Memory that is not needed is given back, where that is much.
+    virtual void trim() {}
 
     const StepTimes & times() const { return times_; }
     // Graphs that had to be built since the start, all contexts together.

@@ -8,6 +8,7 @@
 #include "engine_params.h"
 #include "llama.h"
 #include "model.h"
+#include "stepper.h"
 
 namespace orin {
 
@@ -17,12 +18,6 @@ struct FreeContext {
     void operator()(llama_context * context) const { llama_free(context); }
 };
 using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
-
-// Asked now and then during a computation, on its thread; true stops it with Interrupted.
-struct StopCheck {
-    bool (*stops)(void * data) = nullptr;
-    void * data = nullptr;
-};
 
 struct ContextSize {
     int32_t n_tokens;     // of a step

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "../kv/kv_pool.h"
 #include "clock.h"
 #include "runtime.h"
 
@@ -12,9 +11,9 @@ namespace {
 
 constexpr double stop_check_interval_ms = 20.0;
 
-std::vector<bool> end_tokens_of(const Model & model) {
-    std::vector<bool> result(static_cast<size_t>(model.n_vocab()));
-    for (const int32_t token : model.eog_tokens()) {
+std::vector<bool> end_tokens_of(const Stepper & stepper) {
+    std::vector<bool> result(static_cast<size_t>(stepper.n_vocab()));
+    for (const int32_t token : stepper.end_tokens()) {
         result[static_cast<size_t>(token)] = true;
     }
     return result;
@@ -22,11 +21,11 @@ std::vector<bool> end_tokens_of(const Model & model) {
 
 }  // namespace
 
-Core::Core(std::shared_ptr<Model> model, const EngineParams & params, std::shared_ptr<const Mailbox> mailbox)
+Core::Core(const MakeStepper & make_stepper, std::shared_ptr<const Mailbox> mailbox)
     : mailbox_(std::move(mailbox)),
-      stepper_(std::move(model), params, {should_stop, this}),
-      is_end_token_(end_tokens_of(stepper_.model())),
-      workspace_(stepper_.model().n_vocab()) {
+      stepper_(make_stepper({should_stop, this})),
+      is_end_token_(end_tokens_of(*stepper_)),
+      workspace_(stepper_->n_vocab()) {
     refresh();
 }
 
@@ -51,7 +50,7 @@ void Core::admit(std::shared_ptr<Completion> completion) {
         request.deadline_ms = submitted + params.timeout_ms;
     }
     try {
-        const RequestId id = stepper_.scheduler().submit(request, submitted);
+        const RequestId id = stepper_->scheduler().submit(request, submitted);
         requests_[id].completion = std::move(completion);
     } catch (...) {
         const std::lock_guard lock(published_mutex_);
@@ -66,7 +65,7 @@ void Core::pass_on_cancelled() {
     for (auto & [id, request] : requests_) {
         if (!request.is_cancelled && request.completion->is_cancelled()) {
             request.is_cancelled = true;
-            stepper_.scheduler().cancel(id);
+            stepper_->scheduler().cancel(id);
         }
     }
 }
@@ -85,12 +84,12 @@ void Core::step() {
         compute(batch);
         draw(batch);
     } catch (const Interrupted &) {  // closing, or all of the step is cancelled
-        stepper_.scheduler().fail_step();
+        stepper_->scheduler().fail_step();
         return;
     } catch (...) {
         // Nothing says whose fault it was, so all that took part fail.
-        stepper_.scheduler().fail_step();
-        const StepPlan & plan = stepper_.scheduler().last_plan();
+        stepper_->scheduler().fail_step();
+        const StepPlan & plan = stepper_->scheduler().last_plan();
         for (const RequestId id : plan.decode) {
             give_up(id, std::current_exception());
         }
@@ -104,7 +103,7 @@ void Core::step() {
 
 const StepBatch & Core::plan(double now) {
     const std::lock_guard lock(published_mutex_);
-    const StepBatch & batch = stepper_.scheduler().plan(now);
+    const StepBatch & batch = stepper_->scheduler().plan(now);
     note_plan(batch, now);
     counted_.times.plan_ms += now_ms() - now;
     publish();
@@ -113,7 +112,7 @@ const StepBatch & Core::plan(double now) {
 
 // What the plan says about requests: which are gone, which begin, which had to give way.
 void Core::note_plan(const StepBatch & batch, double now) {
-    const StepPlan & plan = stepper_.scheduler().last_plan();
+    const StepPlan & plan = stepper_->scheduler().last_plan();
     for (const RequestId id : plan.drop) {
         const std::exception_ptr error = requests_.at(id).error;
         end(id, error ? Ending::failed : Ending::cancelled, error);
@@ -143,14 +142,14 @@ void Core::note_plan(const StepBatch & batch, double now) {
 }
 
 void Core::compute(const StepBatch & batch) {
-    stepper_.computer().compute(batch);
-    const StepTimes & times = stepper_.computer().times();
+    stepper_->computer().compute(batch);
+    const StepTimes & times = stepper_->computer().times();
     const bool is_prefill = record_.n_prompt_tokens > 0;
     counted_.times.upload_ms += times.upload_ms;
     (is_prefill ? counted_.times.prefill_ms : counted_.times.decode_ms) += times.compute_ms;
     (is_prefill ? counted_.prefill_steps : counted_.decode_steps)++;
     record_.compute_ms = times.compute_ms;
-    const int32_t n_found = stepper_.computer().n_found();
+    const int32_t n_found = stepper_->computer().n_found();
     for (Completion * completion : in_step_) {
         completion->update([&](CompletionReport & report) {
             report.upload_ms += times.upload_ms;
@@ -168,7 +167,7 @@ void Core::draw(const StepBatch & batch) {
     for (size_t i = 0; i < n; i++) {
         Completion & completion = *requests_.at(batch.outputs[i].request).completion;
         const int32_t position = batch.rows[static_cast<size_t>(batch.outputs[i].row)].position + 1;
-        rows_.push_back(completion.sampler().row(stepper_.computer().logits(i), stepper_.model().n_vocab(),
+        rows_.push_back(completion.sampler().row(stepper_->computer().logits(i), stepper_->n_vocab(),
                                                  static_cast<uint64_t>(position)));
     }
     drawn_.resize(n);
@@ -196,7 +195,7 @@ void Core::finish(const StepBatch & batch) {
         const bool ends = failed || (may_end && is_end_token_[static_cast<size_t>(drawn_[i])]);
         sampled_.push_back({failed ? 0 : drawn_[i], ends});
     }
-    const std::vector<RequestId> & finished = stepper_.scheduler().finish_step(sampled_);
+    const std::vector<RequestId> & finished = stepper_->scheduler().finish_step(sampled_);
     const double decided = now_ms();
     counted_.times.plan_ms += decided - started;
     hand_out(batch);
@@ -214,8 +213,8 @@ void Core::finish(const StepBatch & batch) {
             end(id, Ending::failed, std::current_exception());
         }
     }
-    if (!finished.empty() && stepper_.computer().pool() != nullptr) {
-        stepper_.computer().pool()->trim_if_worthwhile();
+    if (!finished.empty()) {
+        stepper_->computer().trim();
     }
     doorbells_.ring();
     const double done = now_ms();
@@ -254,25 +253,22 @@ void Core::refresh() {
 
 // PRECOND: published_mutex_ is held, from before anything is handed out that the statistics speak of.
 void Core::publish() {
-    counted_.graphs_built = stepper_.computer().n_graphs_built();
-    counted_.scheduler = stepper_.scheduler().counters();
-    counted_.running = stepper_.scheduler().n_running();
-    counted_.waiting = static_cast<int64_t>(stepper_.scheduler().n_requests()) - counted_.running;
-    if (KvPool * pool = stepper_.computer().pool()) {
-        counted_.paged = true;
-        counted_.pages = pool->pages().counters();
-        counted_.page_size = pool->pages().page_size();
-        counted_.page_bytes = pool->page_bytes();
-        counted_.committed_bytes = pool->committed_bytes();
-    }
+    counted_.graphs_built = stepper_->computer().n_graphs_built();
+    counted_.scheduler = stepper_->scheduler().counters();
+    counted_.running = stepper_->scheduler().n_running();
+    counted_.waiting = static_cast<int64_t>(stepper_->scheduler().n_requests()) - counted_.running;
+    const KvUse kv = stepper_->computer().kv_use();
+    counted_.paged = kv.page_bytes > 0;
+    counted_.pages = stepper_->scheduler().kv().counters();
+    counted_.page_size = stepper_->scheduler().kv().page_size();
+    counted_.page_bytes = kv.page_bytes;
+    counted_.committed_bytes = kv.committed_bytes;
     published_ = counted_;
 }
 
 void Core::rest() {
     const std::lock_guard lock(published_mutex_);
-    if (KvPool * pool = stepper_.computer().pool()) {
-        pool->trim_if_worthwhile();
-    }
+    stepper_->computer().trim();
     publish();
 }
 
@@ -286,7 +282,7 @@ void Core::fail_all(const std::string & reason) {
 // It ends when the scheduler has dropped it, so that its pages are free by then.
 void Core::give_up(RequestId id, std::exception_ptr error) {
     requests_.at(id).error = std::move(error);
-    stepper_.scheduler().cancel(id);
+    stepper_->scheduler().cancel(id);
 }
 
 // PRECOND: the scheduler does not have it any more.

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "../sampling/sampling.h"
 #include "completion.h"
 #include "doorbells.h"
 #include "engine_stats.h"
@@ -17,10 +19,12 @@
 
 namespace orin {
 
+using MakeStepper = std::function<std::unique_ptr<Stepper>(const StopCheck & stop)>;
+
 class Core {
    public:
-    // `mailbox` says when to stop within a step. Throws LoadError, EngineError.
-    Core(std::shared_ptr<Model> model, const EngineParams & params, std::shared_ptr<const Mailbox> mailbox);
+    // `mailbox` says when to stop within a step. Throws what make_stepper does.
+    Core(const MakeStepper & make_stepper, std::shared_ptr<const Mailbox> mailbox);
 
     // What cannot fit ends at once, with RequestTooLong.
     void admit(std::shared_ptr<Completion> completion);
@@ -28,12 +32,12 @@ class Core {
     void pass_on_cancelled();
     // Does nothing where there is nothing to do.
     void step();
-    bool is_idle() { return stepper_.scheduler().n_requests() == 0; }
+    bool is_idle() { return stepper_->scheduler().n_requests() == 0; }
     // Between work and waiting for some: memory that is not needed is given back.
     void rest();
     void fail_all(const std::string & reason);
 
-    Stepper & stepper() { return stepper_; }
+    Stepper & stepper() { return *stepper_; }
     // After the stepper was used otherwise than by steps.
     void refresh();
 
@@ -63,7 +67,7 @@ class Core {
     static bool should_stop(void * data);
 
     const std::shared_ptr<const Mailbox> mailbox_;
-    Stepper stepper_;
+    const std::unique_ptr<Stepper> stepper_;
     const std::vector<bool> is_end_token_;  // [n_vocab]
     sampling::Workspace workspace_;
     Doorbells doorbells_;

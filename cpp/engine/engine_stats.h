@@ -27,7 +27,7 @@ struct EngineStats {
     int64_t graphs_built = 0;
     PhaseTimes times;
     SchedulerCounters scheduler{};
-    bool paged = false;  // else the fields below are 0
+    bool paged = false;  // else the fields below say nothing
     PageCounters pages{};
     int32_t page_size = 0;
     int64_t page_bytes = 0;

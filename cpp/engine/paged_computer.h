@@ -23,7 +23,9 @@ class PagedComputer : public Computer {
     void compute(const StepBatch & batch) override;
     const float * logits(size_t output) const override;
     void forget() override;
-    KvPool * pool() override { return &pool_; }
+    KvUse kv_use() const override { return {pool_.page_bytes(), pool_.committed_bytes()}; }
+    void trim() override { pool_.trim_if_worthwhile(); }
+    KvPool & pool() { return pool_; }
 
    private:
     const EngineParams params_;

@@ -7,8 +7,8 @@
 
 namespace orin {
 
-Runner::Runner(std::shared_ptr<Model> model, const EngineParams & params)
-    : mailbox_(std::make_shared<Mailbox>()), core_(std::move(model), params, mailbox_) {
+Runner::Runner(const MakeStepper & make_stepper)
+    : mailbox_(std::make_shared<Mailbox>()), core_(make_stepper, mailbox_) {
     thread_ = std::thread([this] { run(); });
 }
 
@@ -22,7 +22,7 @@ void Runner::close() {
 }
 
 std::shared_ptr<Completion> Runner::submit(CompletionParams params, Sampler sampler) {
-    const int32_t n_vocab = core_.stepper().model().n_vocab();
+    const int32_t n_vocab = core_.stepper().n_vocab();
     for (const int32_t token : params.prompt) {
         if (token < 0 || token >= n_vocab) {
             throw EngineError("token id " + std::to_string(token) + " is outside the vocabulary of " +
@@ -37,11 +37,11 @@ std::shared_ptr<Completion> Runner::submit(CompletionParams params, Sampler samp
     return completion;
 }
 
-void Runner::between_steps(const std::function<void(Stepper &)> & work) {
+void Runner::between_steps(const std::function<void()> & work) {
     std::promise<void> done;
     const bool taken = mailbox_->command([&] {
         try {
-            work(core_.stepper());
+            work();
             core_.refresh();
             done.set_value();
         } catch (...) {

@@ -17,8 +17,8 @@ namespace orin {
 // Its methods may be called from any thread.
 class Runner {
    public:
-    // Throws LoadError, EngineError.
-    Runner(std::shared_ptr<Model> model, const EngineParams & params);
+    // Throws what make_stepper does.
+    explicit Runner(const MakeStepper & make_stepper);
     ~Runner() { close(); }
     Runner(const Runner &) = delete;
     Runner & operator=(const Runner &) = delete;
@@ -27,15 +27,13 @@ class Runner {
     // exist, and once closed. What cannot fit (RequestTooLong) is found on the engine's thread and ends the completion.
     std::shared_ptr<Completion> submit(CompletionParams params, Sampler sampler);
     // Does `work` on the engine's thread between two steps and waits for it; what it throws is thrown here.
-    void between_steps(const std::function<void(Stepper &)> & work);
+    void between_steps(const std::function<void()> & work);
     // Stops within the step under way; what is not finished fails. Waits for the thread.
     void close();
 
     EngineStats stats() const { return core_.stats(); }
     std::vector<StepRecord> steps_after(int64_t number) const { return core_.steps_after(number); }
     Doorbells & doorbells() { return core_.doorbells(); }
-    bool is_paged() { return core_.stepper().computer().pool() != nullptr; }
-    const std::string & refusal() { return core_.stepper().refusal(); }
 
    private:
     void run();

@@ -1,44 +1,30 @@
-// A model that computes what a scheduler plans, step by step, on the caller's thread.
+// What takes an engine's steps: a scheduler that plans them, and a computer for what it plans. Needs no llama.cpp.
 #pragma once
 
-#include <memory>
+#include <cstdint>
 #include <string>
+#include <vector>
 
-#include "../hooks/engine_hooks.h"
 #include "../scheduler/scheduler.h"
 #include "computer.h"
-#include "context.h"
 
 namespace orin {
 
+// Asked now and then during a computation, on its thread; true stops it with Interrupted.
+struct StopCheck {
+    bool (*stops)(void * data) = nullptr;
+    void * data = nullptr;
+};
+
 class Stepper {
    public:
-    // Throws LoadError for a model that does not write text token by token, EngineError.
-    Stepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop);
+    virtual ~Stepper() = default;
 
-    Scheduler & scheduler() { return *scheduler_; }
-    Computer & computer() { return *computer_; }
-    const Model & model() const { return *model_; }
-    const EngineParams & params() const { return params_; }
-    RopeCounters rope_counters() const { return hooks_->rope_counters(); }
-    // Throws EngineError where nothing is paged.
-    KvPool & kv_pool();
-    // Pages that may be in use or cached; memory beyond them is given back. False, and nothing changed, where running
-    // requests need more.
-    bool set_kv_budget(int32_t n_pages);
-    // Why the memory is not paged although that was asked for, or "".
-    const std::string & refusal() const { return refusal_; }
-
-   private:
-    bool use_pages(const StopCheck & stop);
-    void use_stock(const StopCheck & stop);
-
-    std::shared_ptr<Model> model_;
-    const EngineParams params_;
-    std::string refusal_;
-    std::unique_ptr<Scheduler> scheduler_;
-    std::unique_ptr<EngineHooks> hooks_;
-    std::unique_ptr<Computer> computer_;  // last: its contexts refer to the members above
+    virtual Scheduler & scheduler() = 0;
+    virtual Computer & computer() = 0;
+    virtual int32_t n_vocab() const = 0;
+    // Every token that ends an answer.
+    virtual std::vector<int32_t> end_tokens() const = 0;
 };
 
 }  // namespace orin

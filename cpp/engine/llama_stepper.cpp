@@ -1,4 +1,4 @@
-#include "stepper.h"
+#include "llama_stepper.h"
 
 #include <algorithm>
 #include <random>
@@ -33,7 +33,7 @@ std::unique_ptr<Scheduler> make_scheduler(const EngineParams & params, int32_t m
 
 }  // namespace
 
-Stepper::Stepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop)
+LlamaStepper::LlamaStepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop)
     : model_(std::move(model)), params_(limited(params)) {
     if (!model_->is_causal_decoder()) {
         throw LoadError(
@@ -45,7 +45,7 @@ Stepper::Stepper(std::shared_ptr<Model> model, const EngineParams & params, cons
     }
 }
 
-bool Stepper::use_pages(const StopCheck & stop) {
+bool LlamaStepper::use_pages(const StopCheck & stop) {
     if (!model_->on_cpu()) {
         refusal_ = "its layers are computed on a GPU";
         return false;
@@ -57,18 +57,19 @@ bool Stepper::use_pages(const StopCheck & stop) {
         refusal_ = computer->hook().refusal();
         return false;
     }
+    paged_ = &computer->pool();
     computer_ = std::move(computer);
     return true;
 }
 
-KvPool & Stepper::kv_pool() {
-    if (computer_->pool() == nullptr) {
+KvPool & LlamaStepper::kv_pool() {
+    if (paged_ == nullptr) {
         throw EngineError("the KV cache of this model is not paged");
     }
-    return *computer_->pool();
+    return *paged_;
 }
 
-bool Stepper::set_kv_budget(int32_t n_pages) {
+bool LlamaStepper::set_kv_budget(int32_t n_pages) {
     KvPool & pool = kv_pool();
     if (!scheduler_->set_budget(n_pages)) {
         return false;
@@ -81,7 +82,7 @@ bool Stepper::set_kv_budget(int32_t n_pages) {
 }
 
 // The pages of its scheduler are those of one sequence, and stand for no memory.
-void Stepper::use_stock(const StopCheck & stop) {
+void LlamaStepper::use_stock(const StopCheck & stop) {
     const int32_t n_pages = (params_.n_ctx - 1) / params_.page_size + 1;
     scheduler_ = make_scheduler(params_, 1, n_pages, false);
     hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx});
