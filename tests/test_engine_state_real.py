@@ -45,7 +45,9 @@ def test_a_restored_conversation_goes_on_as_if_it_had_never_ended(
         assert result.cached_tokens == n_saved
         assert (result.text, result.token_ids) == (expected.text, expected.token_ids)
         assert load_state(engine, path) == tuple(known[:n_saved])  # what is there stays there
-    with Engine(smollm2, EngineConfig(n_ctx=512, threads=1, kv_type=kv_type, page_size=32)) as engine:
+    with Engine(
+        smollm2, EngineConfig(n_ctx=512, threads=1, kv_type=kv_type, page_size=32)
+    ) as engine:
         n_whole = n_saved // 32 * 32
         assert load_state(engine, path) == tuple(known[:n_whole])
         assert engine.read_kv(known, 0, len(known)) == rows[: n_whole * engine.kv_row_bytes]
