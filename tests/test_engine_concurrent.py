@@ -179,7 +179,7 @@ def test_an_exception_of_who_takes_the_tokens_stops_only_that_completion(engine:
 
 
 def test_a_deadline_ends_a_completion_as_it_is(engine: Engine) -> None:
-    completion = start(engine, prompt(1, 16), 230, timeout_s=0.02)
+    completion = start(engine, prompt(1, 16), 230, timeout_s=0.004)
     finish(completion)
     assert completion.result.finish_reason == "deadline"
     assert completion.result.completion_tokens < 230

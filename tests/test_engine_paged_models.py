@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import windowed_models
 from gguf_bytes import F32, Image, Shape, Tensor, array, boolean, tiny_latent, tiny_llama, u32
 from numpy.typing import NDArray
 from stepping import step_probe
@@ -56,6 +57,21 @@ def with_more_heads_in_the_second_layer() -> Image:
     return tiny_llama(shape=Shape(arch="deci"), metadata=metadata, tensors=tensors)
 
 
+def without_heads_in_the_second_layer() -> Image:
+    tensors: dict[str, Tensor | None] = {
+        f"blk.1.{name}.weight": None
+        for name in ("attn_norm", "attn_q", "attn_k", "attn_v", "attn_output")
+    }
+    metadata = {
+        "deci.attention.head_count": array("u32", [4, 0]),
+        "deci.attention.head_count_kv": array("u32", [2, 0]),
+        "deci.attention.key_length": u32(16),
+        "deci.attention.value_length": u32(16),
+        "deci.feed_forward_length": array("u32", [96, 96]),
+    }
+    return tiny_llama(shape=Shape(arch="deci"), metadata=metadata, tensors=tensors)
+
+
 def logits(engine: Engine) -> NDArray[np.float64]:
     session = step_probe(engine)
     session.prefill(PROMPT)
@@ -68,8 +84,13 @@ def logits(engine: Engine) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize(
     "image",
-    [with_positions_in_sections(), with_more_heads_in_the_second_layer()],
-    ids=["multi-section RoPE", "head counts by layer"],
+    [
+        with_positions_in_sections(),
+        with_more_heads_in_the_second_layer(),
+        without_heads_in_the_second_layer(),
+        tiny_llama(shape=Shape(arch="phi3"), metadata={"phi3.attention.sliding_window": u32(24)}),
+    ],
+    ids=["multi-section RoPE", "head counts by layer", "a layer without heads", "unused window"],
 )
 def test_paged_models_have_stocks_logits_within_rounding(tmp_path: Path, image: Image) -> None:
     model = tmp_path / "paged.gguf"
@@ -90,7 +111,7 @@ def answer(engine: Engine) -> tuple[int, ...]:
 OTHER_MODELS = {
     "odd head size": tiny_llama(n_embd=48, n_head=4, n_head_kv=2),  # heads of 12
     "ALiBi": tiny_of("refact"),
-    "sliding window": tiny_of("gemma2"),  # a cache for layers with a window, another for the rest
+    "windows that do not slide": windowed_models.llama4(),
     "latent attention": tiny_latent(),
     "bidirectional attention": tiny_llama(metadata={"llama.attention.causal": boolean(False)}),
     "attention within the step": tiny_of("llama-embed"),

@@ -16,15 +16,16 @@ EngineParams limited(EngineParams params) {
 }
 
 std::unique_ptr<Scheduler> make_scheduler(const EngineParams & params, int32_t max_batch, int32_t n_pages,
-                                          bool prefix_cache) {
+                                          int32_t window, bool prefix_cache) {
     PlannerConfig planner;
     planner.chunk_size = params.chunk_size;
     planner.max_batch = max_batch;
     PagedKvConfig pages;
     pages.n_pages = n_pages + 1;  // and the scratch page
     pages.page_size = params.page_size;
-    pages.max_sequences = max_batch + 1;  // and the one through which cached rows are read and written
+    pages.max_sequences = max_batch + 1;  // and the one through which cached rows are written
     pages.max_tokens = params.n_ctx;
+    pages.window = window;
     pages.prefix_cache = prefix_cache;
     std::random_device random;
     pages.hash_seed = uint64_t{random()} << 32 | random();
@@ -50,7 +51,8 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
         refusal_ = "its layers are computed on a GPU";
         return false;
     }
-    scheduler_ = make_scheduler(params_, params_.max_batch, params_.kv_pages, params_.prefix_cache);
+    scheduler_ = make_scheduler(params_, params_.max_batch, params_.kv_pages, window_of_all_layers(*model_->handle()),
+                                params_.prefix_cache);
     auto computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_);
     hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx}, &computer->hook());
     if (!computer->make_contexts(*model_, *hooks_, stop)) {
@@ -84,7 +86,7 @@ bool LlamaStepper::set_kv_budget(int32_t n_pages) {
 // The pages of its scheduler are those of one sequence, and stand for no memory.
 void LlamaStepper::use_stock(const StopCheck & stop) {
     const int32_t n_pages = (params_.n_ctx - 1) / params_.page_size + 1;
-    scheduler_ = make_scheduler(params_, 1, n_pages, false);
+    scheduler_ = make_scheduler(params_, 1, n_pages, 0, false);
     hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx});
     computer_ = std::make_unique<StockComputer>(*scheduler_, *model_, params_, *hooks_, stop);
 }

@@ -49,9 +49,10 @@ size_t EngineHooks::rope_table_bytes() const {
 }  // namespace orin
 
 llama_memory_i * orin_create_memory(void * hooks, const llama_model & model, const llama_memory_params & params,
-                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter) {
+                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter,
+                                    const std::function<int32_t(int32_t)> & reuse) {
     orin::PagedHook * paged = hooks == nullptr ? nullptr : static_cast<orin::EngineHooks *>(hooks)->paged();
-    return paged == nullptr ? nullptr : paged->create_memory(model, params, cparams, filter);
+    return paged == nullptr ? nullptr : paged->create_memory(model, params, cparams, filter, reuse);
 }
 
 void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memory_context_i * memory) {

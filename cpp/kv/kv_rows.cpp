@@ -6,7 +6,7 @@
 namespace orin {
 namespace {
 
-// A sequence of its own while rows are moved.
+// A sequence of its own while rows are written.
 class Visitor {
    public:
     explicit Visitor(PagedKv & pages) : pages_(pages), sequence_(pages.open()) {}
@@ -30,15 +30,19 @@ class Visitor {
 }  // namespace
 
 std::string read_kv(KvPool & pool, const std::vector<int32_t> & tokens, int32_t first, int32_t n) {
-    PagedKv & pages = pool.pages();
-    Visitor visitor(pages);
+    if (first < 0) {
+        throw std::invalid_argument("first is " + std::to_string(first) + ": expected 0 or more");
+    }
+    const PagedKv & pages = pool.pages();
     const int64_t end = std::min<int64_t>(int64_t{first} + n, static_cast<int64_t>(tokens.size()));
-    const int32_t n_cached = visitor.adopt(tokens, static_cast<int32_t>(end));
+    const std::vector<PageId> found = pages.prefix_pages(tokens.data(), static_cast<int32_t>(end));
+    const auto n_cached = static_cast<int32_t>(found.size()) * pages.page_size();
     const size_t row_bytes = pool.storage()->bytes_per_cell();
     std::string rows(row_bytes * static_cast<size_t>(std::max(n_cached - first, 0)), '\0');
     char * next = rows.data();
     for (int32_t position = first; position < n_cached; position++, next += row_bytes) {
-        pool.storage()->read_cell(pages.cell(visitor.sequence(), position), next);
+        const int64_t page = found[static_cast<size_t>(position / pages.page_size())];
+        pool.storage()->read_cell(page * pages.page_size() + position % pages.page_size(), next);
     }
     return rows;
 }

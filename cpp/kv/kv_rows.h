@@ -11,7 +11,7 @@
 namespace orin {
 
 // Of tokens[first …]: as many as whole cached pages hold, at most n. Each token is storage().bytes_per_cell() bytes; ""
-// where the first of them is not cached.
+// where the first of them is not cached. std::invalid_argument for fewer than 0.
 std::string read_kv(KvPool & pool, const std::vector<int32_t> & tokens, int32_t first, int32_t n);
 
 // Puts the rows of tokens[first …] into pages, so that the prefix can be found. Returns how many tokens are cached in

@@ -11,24 +11,43 @@ constexpr bool unified = true;
 
 }  // namespace
 
-PagedCache::PagedCache(KvPool & pool, MirrorCells mirror, const llama_model & of_model,
-                       const llama_memory_params & params, uint32_t n_sequences, const layer_filter_cb & filter)
+PagedCache::PagedCache(KvPool & pool, const PagedCacheConfig & config, const llama_model & of_model,
+                       const llama_memory_params & params)
     : HparamsWithoutMemory(of_model.hparams),
       llama_kv_cache(of_model, copy, params.type_k, params.type_v, v_transposed, offload, unified,
-                     static_cast<uint32_t>(pool.n_cells()), n_sequences, 1, 0, LLAMA_SWA_TYPE_NONE, nullptr, filter,
-                     nullptr, nullptr),
+                     static_cast<uint32_t>(pool.n_cells()), config.n_sequences, 1, static_cast<uint32_t>(config.window),
+                     config.window == 0 ? LLAMA_SWA_TYPE_NONE : LLAMA_SWA_TYPE_STANDARD, nullptr, config.filter,
+                     config.reuse, nullptr),
       pool_(pool),
-      mirror_(mirror) {
+      mirror_(config.mirror),
+      window_(config.window) {}
+
+std::vector<KvLayerSize> PagedCache::layer_sizes() const {
     std::vector<KvLayerSize> sizes;
     for (const kv_layer & layer : layers) {
         sizes.push_back({layer.k->nb[1], layer.v->nb[1]});
     }
-    KvStorage & storage = pool.storage_for(sizes);
+    return sizes;
+}
+
+void PagedCache::use_storage(const KvStorage & storage, size_t first_layer) {
     for (size_t i = 0; i < layers.size(); i++) {
-        layers[i].k->data = storage.layer(i).k;
-        layers[i].v->data = storage.layer(i).v;
+        layers[i].k->data = storage.layer(first_layer + i).k;
+        layers[i].v->data = storage.layer(first_layer + i).v;
         layers[i].k->buffer = layers[i].v->buffer = storage.buffer();
     }
+}
+
+std::vector<PagedLayer> PagedCache::paged_layers() const {
+    std::vector<PagedLayer> result;
+    for (const kv_layer & layer : layers) {
+        result.push_back({layer.k, layer.v, window_, 0});
+    }
+    for (const auto & [model_layer, index] : map_layer_ids) {
+        PagedLayer & layer = result[static_cast<size_t>(index)];
+        layer.n_readers += layer.k->ne[0] > 0;  // some layers have no heads
+    }
+    return result;
 }
 
 llama_kv_cache::slot_info PagedCache::place(const llama_ubatch & ubatch) const {
@@ -43,16 +62,21 @@ llama_kv_cache::slot_info PagedCache::place(const llama_ubatch & ubatch) const {
     return places;
 }
 
-llama_memory_context_ptr PagedCache::init_batch(llama_batch_allocr & balloc, uint32_t n_ubatch, bool) {
+std::pair<llama_kv_cache::slot_info_vec_t, std::vector<llama_ubatch>> PagedCache::split(llama_batch_allocr & balloc,
+                                                                                        uint32_t n_ubatch) const {
     slot_info_vec_t places;
-    std::vector<llama_ubatch> ubatches;
+    std::vector<llama_ubatch> steps;
     balloc.split_reset();
-    for (llama_ubatch ubatch = balloc.split_simple(n_ubatch); ubatch.n_tokens > 0;
-         ubatch = balloc.split_simple(n_ubatch)) {
-        places.push_back(place(ubatch));
-        ubatches.push_back(std::move(ubatch));
+    for (llama_ubatch step = balloc.split_simple(n_ubatch); step.n_tokens > 0; step = balloc.split_simple(n_ubatch)) {
+        places.push_back(place(step));
+        steps.push_back(std::move(step));
     }
-    return std::make_unique<PagedCacheContext>(*this, std::move(places), std::move(ubatches));
+    return {std::move(places), std::move(steps)};
+}
+
+llama_memory_context_ptr PagedCache::init_batch(llama_batch_allocr & balloc, uint32_t n_ubatch, bool) {
+    auto [places, steps] = split(balloc, n_ubatch);
+    return std::make_unique<PagedCacheContext>(*this, std::move(places), std::move(steps));
 }
 
 llama_memory_context_ptr PagedCache::init_full() {
@@ -73,10 +97,15 @@ void PagedCache::mirror_cells(const llama_ubatch & ubatch) {
     }
     llama_kv_cells & cells = v_cells[0];
     cells.reset();
+    const PagedKv & pages = pool_.pages();
     for (uint32_t s = 0; s < ubatch.n_seqs_unq; s++) {
         const llama_seq_id sequence = ubatch.seq_id_unq[s];
-        for (int32_t position = 0; position < pool_.pages().n_tokens(sequence); position++) {
-            const auto cell = static_cast<uint32_t>(pool_.pages().cell(sequence, position));
+        const std::vector<PageId> & table = pages.block_table(sequence);
+        for (int32_t position = 0; position < pages.n_tokens(sequence); position++) {
+            if (table[static_cast<size_t>(position / pages.page_size())] == scratch_page) {
+                continue;  // behind the window
+            }
+            const auto cell = static_cast<uint32_t>(pages.cell(sequence, position));
             if (cells.is_empty(cell)) {
                 cells.pos_set(cell, position);
             }

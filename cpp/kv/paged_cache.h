@@ -2,15 +2,26 @@
 #pragma once
 
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "kv_pool.h"
 #include "llama-kv-cache.h"
 #include "llama-model.h"
+#include "paged_layer.h"
 
 namespace orin {
 
 // Whether sequences are kept as cells, too: stock attention reads these, paged attention does not.
 enum class MirrorCells : bool { no, yes };
+
+struct PagedCacheConfig {
+    MirrorCells mirror = MirrorCells::no;
+    int32_t window = 0;  // tokens that attention looks at, in all layers of the cache; 0: all tokens
+    uint32_t n_sequences = 1;
+    llama_memory_i::layer_filter_cb filter;  // layers of the model that the cache has; null: all
+    llama_memory_i::layer_reuse_cb reuse;    // see orin_create_memory
+};
 
 // The base refers to it for as long as it lives, so it comes first.
 struct HparamsWithoutMemory {
@@ -19,14 +30,22 @@ struct HparamsWithoutMemory {
 };
 
 // Sequence ids of llama.cpp are those of the pool. What the pool knows is not told twice: the operations on sequences
-// do nothing here.
+// do nothing here. Before the cache is used it has to be given storage.
 class PagedCache : private HparamsWithoutMemory, public llama_kv_cache {
    public:
-    PagedCache(KvPool & pool, MirrorCells mirror, const llama_model & of_model, const llama_memory_params & params,
-               uint32_t n_sequences, const layer_filter_cb & filter);
+    PagedCache(KvPool & pool, const PagedCacheConfig & config, const llama_model & of_model,
+               const llama_memory_params & params);
+
+    std::vector<KvLayerSize> layer_sizes() const;
+    // Layers from first_layer on.
+    void use_storage(const KvStorage & storage, size_t first_layer);
+    std::vector<PagedLayer> paged_layers() const;
 
     // Writes what the pool says into the cells, where they are mirrored.
     void mirror_cells(const llama_ubatch & ubatch);
+
+    // The steps that a batch makes, and where their tokens go.
+    std::pair<slot_info_vec_t, std::vector<llama_ubatch>> split(llama_batch_allocr & balloc, uint32_t n_ubatch) const;
 
     llama_memory_context_ptr init_batch(llama_batch_allocr & balloc, uint32_t n_ubatch, bool embd_all) override;
     llama_memory_context_ptr init_full() override;
@@ -45,7 +64,8 @@ class PagedCache : private HparamsWithoutMemory, public llama_kv_cache {
     slot_info place(const llama_ubatch & ubatch) const;
 
     KvPool & pool_;
-    MirrorCells mirror_;
+    const MirrorCells mirror_;
+    const int32_t window_;
 };
 
 // The step of one batch, and, while memory is reserved, the largest step there can be.
@@ -56,7 +76,7 @@ class PagedCacheContext : public llama_kv_cache_context {
         : llama_kv_cache_context(&cache, std::move(places), std::move(steps)), cache_(cache) {}
 
     bool apply() override;
-    int n_layers() const { return static_cast<int>(cache_.get_layer_ids().size()); }
+    const PagedCache & cache() const { return cache_; }
 
    private:
     PagedCache & cache_;

@@ -20,6 +20,7 @@ struct NodeParams {
     ggml_custom_op_params op;
     float scale;
     float softcap;
+    int32_t window;
 };
 static_assert(sizeof(NodeParams) <= GGML_MAX_OP_PARAMS);
 
@@ -67,6 +68,7 @@ void compute(ggml_tensor * node, int ith, int nth, void * userdata) {
     a.head_dim_v = static_cast<int32_t>(v.ne[0]);
     a.scale = params.scale;
     a.softcap = params.softcap;
+    a.window = params.window;
     a.sinks = sinks == nullptr ? nullptr : static_cast<const float *>(sinks->data);
     a.k_type = *kv_type(k.type);
     a.v_type = *kv_type(v.type);
@@ -124,14 +126,20 @@ class StepInput : public llm_graph_input_i {
     const KvPool & pool_;
 };
 
-// Some graphs attend to the keys of the step alone, or change the mask.
-bool reads_pool_causally(const ggml_tensor & node, const KvPool & pool) {
-    const auto is_layer = [&](const ggml_tensor & t) {
-        return t.view_src != nullptr && t.view_src->buffer == pool.storage()->buffer() && t.view_offs == 0;
+// The index of the layer whose cells this node attends to, as the mask says. Some graphs attend to the keys of the step
+// alone, or change the mask.
+std::optional<size_t> layer_read_by(const ggml_tensor & node, const std::vector<PagedLayer> & layers) {
+    const auto is_all_of = [](const ggml_tensor & view, const ggml_tensor * layer) {
+        return view.view_src == layer && view.view_offs == 0;
     };
+    const auto layer = std::find_if(layers.begin(), layers.end(), [&](const PagedLayer & candidate) {
+        return is_all_of(*node.src[source_k], candidate.k) && is_all_of(*node.src[source_v], candidate.v);
+    });
     const ggml_tensor * mask = node.src[source_mask];
-    return is_layer(*node.src[source_k]) && is_layer(*node.src[source_v]) && mask != nullptr &&
-           mask->op == GGML_OP_NONE;
+    if (layer == layers.end() || mask == nullptr || mask->op != GGML_OP_NONE) {
+        return std::nullopt;
+    }
+    return static_cast<size_t>(layer - layers.begin());
 }
 
 bool has_supported_sizes(const ggml_tensor & node) {
@@ -153,16 +161,18 @@ void remove_leaf(ggml_cgraph & graph, const ggml_tensor * leaf) {
 
 }  // namespace
 
-int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup) {
+void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
+                         const std::vector<PagedLayer> & layers) {
     ggml_cgraph & graph = *result.get_gf();
     StepInput * input = nullptr;
-    int n_nodes = 0;
+    std::vector<int32_t> n_readers(layers.size());
     for (int i = 0; i < graph.n_nodes; i++) {
         ggml_tensor & node = *graph.nodes[i];
         if (node.op != GGML_OP_FLASH_ATTN_EXT) {
             continue;
         }
-        if (!reads_pool_causally(node, setup.pool) || !has_supported_sizes(node)) {
+        const std::optional<size_t> layer = layer_read_by(node, layers);
+        if (!layer || !has_supported_sizes(node)) {
             throw std::runtime_error(std::string("paged attention does not compute ") + node.name);
         }
         if (input == nullptr) {
@@ -172,15 +182,23 @@ int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup) 
             ggml_build_forward_expand(&graph, input->block_tables);
         }
         remove_leaf(graph, node.src[source_mask]);
-        const NodeParams params = {
-            {compute, GGML_N_TASKS_MAX, &setup}, ggml_get_op_params_f32(&node, 0), ggml_get_op_params_f32(&node, 2)};
+        const NodeParams params = {{compute, GGML_N_TASKS_MAX, &setup},
+                                   ggml_get_op_params_f32(&node, 0),
+                                   ggml_get_op_params_f32(&node, 2),
+                                   layers[*layer].window};
         ggml_set_op_params(&node, &params, sizeof params);
         node.op = GGML_OP_CUSTOM;
         node.src[source_tokens] = input->tokens;
         node.src[source_block_tables] = input->block_tables;
-        n_nodes++;
+        n_readers[*layer]++;
     }
-    return n_nodes;
+    for (size_t i = 0; i < layers.size(); i++) {
+        if (n_readers[i] != layers[i].n_readers) {
+            throw std::runtime_error(std::string("paged attention reads ") + layers[i].k->name + " in " +
+                                     std::to_string(n_readers[i]) + " places instead of " +
+                                     std::to_string(layers[i].n_readers));
+        }
+    }
 }
 
 }  // namespace orin

@@ -1,7 +1,10 @@
 // Puts paged attention in the place of flash attention in a model graph that was just built.
 #pragma once
 
+#include <vector>
+
 #include "../attention/workspace.h"
+#include "paged_layer.h"
 
 class llm_graph_result;
 
@@ -17,8 +20,10 @@ struct PagedAttentionSetup {
     attention::Workspace workspace;
 };
 
-// Every flash attention node becomes a custom op that reads pages through the block tables; the mask leaves the graph.
-// Returns how many there were. Throws std::runtime_error naming a node that is not supported.
-int use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup);
+// Every flash attention node becomes a custom op that reads pages through the block tables, and looks as far as its
+// layer does; the masks leave the graph. Throws std::runtime_error naming a node that is not supported, or a layer that
+// is read by fewer or more nodes than it has readers.
+void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
+                         const std::vector<PagedLayer> & layers);
 
 }  // namespace orin

@@ -24,15 +24,19 @@ struct PagedHookConfig {
     bool attention = true;
 };
 
+// The sliding window of a model that has it in all layers, so that nothing behind it is ever read again; else 0.
+int32_t window_of_all_layers(const llama_model & model);
+
 // Must outlive the contexts that it served.
 class PagedHook {
    public:
     PagedHook(KvPool & pool, const PagedHookConfig & config) : pool_(pool), config_(config) {}
 
-    // A KV cache for a context whose model has plain attention in all layers. Null where values are part of the keys
-    // (latent attention), and where tokens see later ones.
+    // A KV cache for a context whose model has plain attention in all layers, or with a sliding window in some; see
+    // orin_create_memory. Throws std::runtime_error saying why this model cannot be paged.
     llama_memory_i * create_memory(const llama_model & model, const llama_memory_params & params,
-                                   const llama_cparams & cparams, const std::function<bool(int32_t)> & filter);
+                                   const llama_cparams & cparams, const std::function<bool(int32_t)> & filter,
+                                   const std::function<int32_t(int32_t)> & reuse);
     // Throws std::runtime_error where a graph over our cache has attention that pages cannot serve.
     void graph_built(llm_graph_result & result, const llama_memory_context_i * memory);
     // Why this model's memory is not paged, or "".

@@ -1,5 +1,6 @@
 #include "paged_kv.h"
 
+#include <algorithm>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -86,20 +87,35 @@ PagedKv::Prefix PagedKv::find_prefix(const int32_t * tokens, int32_t n_tokens) c
     if (!pool_.index().alive(prefix.last)) {
         return prefix;
     }
-    while (n_tokens - 1 >= config_.page_size) {
+    for (; n_tokens >= config_.page_size; n_tokens -= config_.page_size) {
         const PrefixNode next = pool_.index().find(prefix.last, tokens);
         if (next.id == 0) {
             break;
         }
         prefix = {next, prefix.n_pages + 1};
         tokens += config_.page_size;
-        n_tokens -= config_.page_size;
     }
     return prefix;
 }
 
-PrefixMatch PagedKv::match_prefix(const int32_t * tokens, int32_t n_tokens) const {
+PagedKv::Prefix PagedKv::find_prefix_before_last(const int32_t * tokens, int32_t n_tokens) const {
+    check_count(n_tokens);
+    return find_prefix(tokens, std::max(n_tokens - 1, 0));
+}
+
+std::vector<PageId> PagedKv::prefix_pages(const int32_t * tokens, int32_t n_tokens) const {
     const Prefix prefix = find_prefix(tokens, n_tokens);
+    std::vector<PageId> pages(static_cast<size_t>(prefix.n_pages));
+    PrefixNode node = prefix.last;
+    for (auto page = pages.rbegin(); page != pages.rend(); ++page) {
+        *page = node.page;
+        node = pool_.index().parent(node.page);
+    }
+    return pages;
+}
+
+PrefixMatch PagedKv::match_prefix(const int32_t * tokens, int32_t n_tokens) const {
+    const Prefix prefix = find_prefix_before_last(tokens, n_tokens);
     PrefixMatch match = {prefix.n_pages * config_.page_size, 0};
     PrefixNode node = prefix.last;
     for (int32_t i = prefix.n_pages; i > config_.first_page_seen(match.n_tokens); i--) {
@@ -118,7 +134,7 @@ int32_t PagedKv::adopt_prefix(SequenceId sequence, const int32_t * tokens, int32
     if (n_tokens > config_.max_tokens) {
         throw std::length_error(unexpected("n_tokens", n_tokens, 0, config_.max_tokens));
     }
-    const Prefix prefix = find_prefix(tokens, n_tokens);
+    const Prefix prefix = find_prefix_before_last(tokens, n_tokens);
     empty.adopt(prefix.last, prefix.n_pages);
     if (config_.prefix_cache) {
         totals_.prefix_queries += n_tokens;

@@ -42,7 +42,9 @@ class PagedKv {
     // How much of `tokens` full pages already hold; at most n_tokens - 1, for the last one's logits are needed.
     // With a window, only pages that the next token looks back at are taken, but all before must still be there.
     PrefixMatch match_prefix(const int32_t * tokens, int32_t n_tokens) const;
-    // Takes these pages for a sequence that is empty (else std::logic_error); returns the tokens covered, all
+    // The whole pages that hold `tokens` from the first one on, those behind a window, too. Nobody holds them for it.
+    std::vector<PageId> prefix_pages(const int32_t * tokens, int32_t n_tokens) const;
+    // Takes the matching pages for a sequence that is empty (else std::logic_error); returns the tokens covered, all
     // committed. std::length_error for more than max_tokens.
     int32_t adopt_prefix(SequenceId sequence, const int32_t * tokens, int32_t n_tokens);
 
@@ -96,6 +98,7 @@ class PagedKv {
     };
 
     Prefix find_prefix(const int32_t * tokens, int32_t n_tokens) const;
+    Prefix find_prefix_before_last(const int32_t * tokens, int32_t n_tokens) const;
     Sequence & at(SequenceId sequence);
     const Sequence & at(SequenceId sequence) const;
 

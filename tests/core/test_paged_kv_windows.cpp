@@ -128,9 +128,23 @@ void using_a_prefix_keeps_all_of_it_young() {
     CHECK(found(kv, tokens(13)) == 12 && found(kv, tokens(13, 100)) == 0);
 }
 
+void all_pages_of_a_prefix_are_named_those_behind_the_window_too() {
+    PagedKv kv(windowed(4));
+    const SequenceId id = open_with(kv, tokens(14));
+    CHECK(kv.block_table(id) == Table({0, 0, 3, 4}));
+    const auto pages = [&](int32_t n) { return kv.prefix_pages(tokens(n).data(), n); };
+    CHECK(pages(14) == Table({1, 2, 3}) && pages(12) == Table({1, 2, 3}) && pages(11) == Table({1, 2}));
+    CHECK(pages(3).empty() && kv.prefix_pages(tokens(8, 90).data(), 8).empty());
+    kv.close(id);
+    CHECK(pages(12) == Table({1, 2, 3}) && kv.counters().used == 0);
+    kv.drop_cached();
+    CHECK(pages(12).empty());
+}
+
 }  // namespace
 
 int main() {
+    all_pages_of_a_prefix_are_named_those_behind_the_window_too();
     a_page_is_given_up_when_the_next_query_sees_none_of_its_cells();
     a_chunk_keeps_what_its_first_token_sees_until_it_is_committed();
     a_long_sequence_runs_in_few_pages();

@@ -51,9 +51,12 @@ struct llama_model;
 
 // In both, `hooks` is the engine's orin::EngineHooks, or null for stock behaviour.
 
-// The KV cache of a context whose model has nothing but plain attention; null: make the stock one.
+// The KV cache of a context whose model has nothing but attention, in all layers that `filter` does not leave out:
+// plain, or with a sliding window in some of them. `reuse` names the layer whose cache another one reads, or is below
+// 0. Null: make the stock one.
 llama_memory_i * orin_create_memory(void * hooks, const llama_model & model, const llama_memory_params & params,
-                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter);
+                                    const llama_cparams & cparams, const std::function<bool(int32_t)> & filter,
+                                    const std::function<int32_t(int32_t)> & reuse);
 
 // A model graph is complete, not yet allocated.
 void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memory_context_i * memory);
