@@ -221,7 +221,7 @@ class Engine:
     def resize_kv(self, kv_memory: str | int) -> None:
         """Change what the KV cache may hold; memory beyond it is given back at once.
 
-        Cached prompts are dropped where they are in the way. It can become at most what it was made with.
+        Cached prompts are dropped where they are in the way. The most is what it was made with.
 
         Raises:
             UsageError: the limit holds less than one context, or more than the engine's own.
