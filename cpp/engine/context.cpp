@@ -19,11 +19,15 @@ ggml_type kv_type_from(const std::string & name) {
 
 }  // namespace
 
+int32_t padded_context(int32_t n_ctx) {
+    return GGML_PAD(n_ctx, 256);
+}
+
 ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
                         EngineHooks & hooks, const StopCheck & stop) {
     LoadGuard guard;
     llama_context_params upstream = llama_context_default_params();
-    upstream.n_ctx = static_cast<uint32_t>(params.n_ctx);
+    upstream.n_ctx = static_cast<uint32_t>(padded_context(params.n_ctx));
     upstream.n_batch = static_cast<uint32_t>(size.n_tokens);
     upstream.n_ubatch = upstream.n_batch;
     upstream.n_seq_max = static_cast<uint32_t>(size.n_sequences);

@@ -24,6 +24,9 @@ struct ContextSize {
     int32_t n_sequences;  // each has one output in a step at most
 };
 
+// The length that llama.cpp gives a context of n_ctx tokens. It cuts steps to the length it is asked for, not to this.
+int32_t padded_context(int32_t n_ctx);
+
 // Throws EngineError with llama.cpp's reason. `hooks` outlives the context.
 ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
                         EngineHooks & hooks, const StopCheck & stop);

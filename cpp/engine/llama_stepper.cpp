@@ -10,8 +10,11 @@
 namespace orin {
 namespace {
 
+// In pages, a step has up to max_batch tokens beside those of prompts, and llama.cpp takes no more than its context is
+// long.
 EngineParams limited(EngineParams params) {
-    params.chunk_size = std::min(params.chunk_size, params.n_ctx);
+    const int32_t n_others = params.paging == Paging::off ? 0 : params.max_batch;
+    params.chunk_size = std::min({params.chunk_size, params.n_ctx, padded_context(params.n_ctx) - n_others});
     return params;
 }
 
