@@ -77,6 +77,9 @@ void Runner::read_mail(bool wait) {
     }
     if (mail.has_cancelled) {
         core_.pass_on_cancelled();
+        if (!mail.commands.empty()) {
+            core_.step();  // what they held is free when the commands are done
+        }
     }
     for (const auto & command : mail.commands) {
         command();
