@@ -1,25 +1,40 @@
 #include "completion.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <utility>
 
 #include "clock.h"
 #include "mailbox.h"
+#include "runtime.h"
 
 namespace orin {
 
 Completion::Completion(CompletionParams params, Sampler sampler, std::shared_ptr<Mailbox> mailbox)
-    : params_(std::move(params)), mailbox_(std::move(mailbox)), sampler_(std::move(sampler)) {
+    : params_(std::move(params)), mailbox_(std::move(mailbox)), process_(getpid()), sampler_(std::move(sampler)) {
     report_.submitted_ms = now_ms();
 }
 
+bool Completion::is_in_fork() const {
+    return getpid() != process_;
+}
+
+void Completion::refuse_fork() const {
+    if (is_in_fork()) {
+        throw EngineError("this completion belongs to the process that started it: a fork cannot take its tokens");
+    }
+}
+
 bool Completion::wait(size_t n_seen, double timeout_ms) {
+    refuse_fork();
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::duration<double, std::milli>(timeout_ms),
                              [&] { return tokens_.size() > n_seen || report_.ending != Ending::none; });
 }
 
 std::vector<DrawnToken> Completion::tokens_from(size_t first) const {
+    refuse_fork();
     const std::lock_guard lock(mutex_);
     if (first < tokens_.size()) {
         return std::vector<DrawnToken>(tokens_.begin() + static_cast<ptrdiff_t>(first), tokens_.end());
@@ -31,11 +46,15 @@ std::vector<DrawnToken> Completion::tokens_from(size_t first) const {
 }
 
 CompletionReport Completion::report() const {
+    refuse_fork();
     const std::lock_guard lock(mutex_);
     return report_;
 }
 
 void Completion::cancel() {
+    if (is_in_fork()) {
+        return;
+    }
     {
         const std::lock_guard lock(mutex_);
         if (cancelled_ || report_.ending != Ending::none) {

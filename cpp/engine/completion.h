@@ -1,6 +1,8 @@
 // One request as both sides see it: the engine's thread adds tokens, a consumer on any thread takes them.
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -56,13 +58,13 @@ class Completion {
    public:
     Completion(CompletionParams params, Sampler sampler, std::shared_ptr<Mailbox> mailbox);
 
-    // --- the consumer
+    // --- the consumer. All but cancel() throw EngineError in a fork, where nothing comes any more.
     // Waits for more than n_seen tokens or the end; false when there is neither in time.
     bool wait(size_t n_seen, double timeout_ms);
     // What was drawn, from the token of this index on; with none, what made the request fail is thrown.
     std::vector<DrawnToken> tokens_from(size_t first) const;
     CompletionReport report() const;
-    // Returns at once; tokens may still come.
+    // Returns at once; tokens may still come. Does nothing in a fork.
     void cancel();
 
     // --- the engine's thread
@@ -79,8 +81,13 @@ class Completion {
     void end(Ending ending, std::exception_ptr error = nullptr);
 
    private:
+    // A fork has no engine's thread, which may have held mutex_ when it was made.
+    bool is_in_fork() const;
+    void refuse_fork() const;
+
     const CompletionParams params_;
     const std::shared_ptr<Mailbox> mailbox_;
+    const pid_t process_;
     Sampler sampler_;  // the engine's thread alone
 
     mutable std::mutex mutex_;
