@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import secrets
+import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
 
@@ -12,7 +14,7 @@ from orin_llm.engine.config import MAX_SEED, SamplingParams
 from orin_llm.engine.engine import Engine
 from orin_llm.engine.request import Request
 from orin_llm.engine.result import Chunk, FinishReason, KvStats, Result, Timings, TokenLogprobs
-from orin_llm.errors import PromptTooLong, UsageError
+from orin_llm.errors import OrinError, PromptTooLong, UsageError
 from orin_llm.gguf.footprint import bytes_read_per_token, kv_bytes_per_token
 from orin_llm.text.stops import StopMatcher
 from orin_llm.text.utf8 import Utf8Stream
@@ -24,7 +26,8 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
     """An iterator over the chunks of an answer; `result` is there when it is done or closed.
 
     The engine computes it whether it is iterated or not. Ctrl-C while it waits raises
-    KeyboardInterrupt out of the iteration, which can then go on or be closed.
+    KeyboardInterrupt out of the iteration, which can then go on or be closed. Threads that iterate
+    the same completion share its chunks: each gets others.
     """
 
     def __init__(self, engine: Engine, request: Request) -> None:
@@ -42,7 +45,8 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         self._end_ids = frozenset() if request.ignore_eos else engine.eog_ids
         self._utf8 = Utf8Stream()
         self._stops = StopMatcher(request.stop)
-        self._drawn: list[_native.DrawnToken] = []  # not looked at yet
+        self._lock = threading.RLock()  # of all below; a signal's handler may close what it stops
+        self._drawn: deque[_native.DrawnToken] = deque()  # not looked at yet
         self._token_ids: list[int] = []
         self._texts: list[str] = []
         self._times_ms: list[float] = []  # of each token looked at, an end token too
@@ -64,32 +68,37 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
     # Iteration
 
     def __next__(self) -> Chunk:
-        if self._end:
-            raise StopIteration
-        while not self._look():
+        while (chunk := self._take()) is None:
+            if self._end:
+                raise StopIteration
             assert self._native is not None  # without it there is nothing to wait for
             self._native.wait(len(self._times_ms), _SIGNAL_CHECK_MS)
-        return self._advance()
+        return chunk
 
     async def __anext__(self) -> Chunk:
-        if self._end:
-            raise StopAsyncIteration
-        while not self._look():
+        while (chunk := self._take()) is None:
+            if self._end:
+                raise StopAsyncIteration
             await self._engine._wakers.of_running_loop().wait()
-        return self._advance()
+        return chunk
+
+    def _take(self) -> Chunk | None:
+        """The next chunk; None where it has not come yet, and at the end."""
+        with self._lock:
+            return None if self._end or not self._look() else self._advance()
 
     def _look(self) -> bool:
         """Whether the next chunk is there. Raises what made the engine give the request up."""
         if self._drawn or self._native is None or len(self._token_ids) >= self._max_tokens:
             return True
         ended = self._native.report()["ending"] != ""  # before the tokens: then these are all
-        self._drawn = self._native.tokens_from(len(self._times_ms))
+        self._drawn.extend(self._native.tokens_from(len(self._times_ms)))
         return ended or bool(self._drawn)
 
     def _advance(self) -> Chunk:
         if not self._drawn:
             return self._finish(self._reason())
-        (token, time_ms, logprobs), *self._drawn = self._drawn
+        token, time_ms, logprobs = self._drawn.popleft()
         self._times_ms.append(time_ms)
         if token in self._end_ids:
             return self._finish("stop")
@@ -107,19 +116,20 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
 
     def _finish(self, reason: FinishReason) -> Chunk:
         """The last chunk: text held back that did not become a stop string."""
-        self._end = True
         self._finish_reason = reason
         if self._native is not None:
             self._native.cancel()
         text = self._stops.flush()
         self._texts.append(text)
         self._kv = self._kv_stats()
+        self._end = True
         return Chunk(text)
 
     def close(self) -> None:
         """End the completion here; what was written stays in `result`."""
-        if not self._end:
-            self._finish("cancelled")
+        with self._lock:
+            if not self._end:
+                self._finish("cancelled")
 
     # Result
 
@@ -175,7 +185,10 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         # The newest token is drawn but not yet in the cache.
         n_tokens = len(self._prompt) + max(len(self._token_ids) - 1, 0)
         token_bytes = kv_bytes_per_token(engine.header, engine.config.kv_type)
-        kv = None if engine.closed else engine.stats()["kv"]
+        try:
+            kv = engine.stats()["kv"]
+        except OrinError:  # it is closed
+            kv = None
         if kv is None:
             return KvStats.unpaged(n_tokens, engine.n_ctx, token_bytes)
         return KvStats.paged(

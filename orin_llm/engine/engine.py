@@ -94,7 +94,8 @@ class Engine:
         self._runner: _native.Runner | None = _native.Runner(self._model, self.native_params)
         self._wakers = LoopWakers(self._runner)
         # At the latest when the interpreter ends: the thread must not outlive what it uses.
-        self._stop = weakref.finalize(self, self._runner.close)
+        self._process = os.getpid()
+        self._at_exit = weakref.finalize(self, _stop, self._process, self._runner, self._wakers)
         self.load_ms = (time.monotonic() - started) * 1e3
         self.publisher = StatsPublisher(self) if self.config.publish else None
 
@@ -331,8 +332,10 @@ class Engine:
         """
         if self.publisher is not None:
             self.publisher.close()
-        self._stop()
-        self._wakers.close()
+        runner = self._runner
+        if runner is not None:
+            _stop(self._process, runner, self._wakers)
+        self._at_exit.detach()
         self._runner = None
         self._model = None
 
@@ -346,3 +349,10 @@ class Engine:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _stop(process: int, runner: _native.Runner, wakers: LoopWakers) -> None:
+    """End an engine's thread, and wait for it. A fork leaves it to the process that made it."""
+    if process == os.getpid():
+        runner.close()
+        wakers.close()

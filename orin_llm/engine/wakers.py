@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import weakref
 
 from orin_llm import _native
+from orin_llm.errors import OrinError
 
 
 class LoopWaker:
@@ -17,7 +17,8 @@ class LoopWaker:
         self._loop = loop
         self._runner = runner
         self._waiting: set[asyncio.Future[None]] = set()
-        self._fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # 1: it rings at once, for what was handed out before it was there.
+        self._fd = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         runner.add_doorbell(self._fd)
         loop.add_reader(self._fd, self._ring)
 
@@ -57,19 +58,24 @@ class LoopWakers:
     """One for each event loop that waits for this engine."""
 
     def __init__(self, runner: _native.Runner) -> None:
-        self._runner = runner
+        self._runner: _native.Runner | None = runner
         self._lock = threading.Lock()
-        self._wakers: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWaker] = (
-            weakref.WeakKeyDictionary()
-        )
+        self._wakers: dict[asyncio.AbstractEventLoop, LoopWaker] = {}
 
     def of_running_loop(self) -> LoopWaker:
-        """That of the loop that runs here."""
+        """That of the loop that runs here. Raises OrinError when the engine is closed."""
         loop = asyncio.get_running_loop()
         with self._lock:
+            if self._runner is None:
+                raise OrinError("this engine is closed: make a new one")
             if loop not in self._wakers:
+                self._drop_closed_loops()
                 self._wakers[loop] = LoopWaker(self._runner, loop)
             return self._wakers[loop]
+
+    def _drop_closed_loops(self) -> None:
+        for loop in [loop for loop in self._wakers if loop.is_closed()]:
+            self._wakers.pop(loop).close()
 
     def close(self) -> None:
         """After the engine's thread has ended."""
@@ -77,3 +83,4 @@ class LoopWakers:
             for waker in self._wakers.values():
                 waker.close()
             self._wakers.clear()
+            self._runner = None  # or the engine's memory would live as long as this
