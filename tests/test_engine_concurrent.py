@@ -118,18 +118,18 @@ def test_the_senior_of_two_prompts_is_done_first_and_a_higher_priority_is_a_head
 ) -> None:
     config = EngineConfig(n_ctx=256, threads=1, chunk_size=16, max_batch=1)
     with Engine(tiny_model, config) as engine:
-        blocker = start(engine, prompt(0, 100), 100)
+        blockers = [start(engine, prompt(seed, 100), 100) for seed in range(10)]
         late = {
             name: start(engine, prompt(seed, 50), 2, priority=priority)
-            for seed, (name, priority) in enumerate([("plain", 0), ("urgent", 1), ("later", 0)], 1)
+            for seed, (name, priority) in enumerate([("plain", 0), ("urgent", 1), ("later", 0)], 10)
         }
-        finish(blocker)
-        ended = {}
-        for name, completion in late.items():
+        for completion in [*blockers, *late.values()]:
             finish(completion)
-            result = completion.result.timings
-            ended[name] = result.queue_ms
-        assert ended["urgent"] < ended["plain"] < ended["later"]
+        started_ms = {}
+        for name, completion in late.items():
+            assert completion._native is not None
+            started_ms[name] = completion._native.report()["started_ms"]
+        assert started_ms["urgent"] < started_ms["plain"] < started_ms["later"]
 
 
 # -- ends -----------------------------------------------------------------------------------------
@@ -189,11 +189,12 @@ def test_a_deadline_ends_a_completion_as_it_is(engine: Engine) -> None:
 
 def test_what_waits_for_its_turn_can_expire(tiny_model: Path) -> None:
     with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, max_batch=1)) as engine:
-        running = start(engine, prompt(1, 16), 230)
-        waiting = start(engine, prompt(2, 16), 8, timeout_s=0.005)
+        before = [start(engine, prompt(seed, 16), 230) for seed in range(30)]
+        waiting = start(engine, prompt(31, 16), 8, timeout_s=0.005)
         assert finish(waiting) == ()
         assert waiting.result.finish_reason == "deadline"
-        finish(running)
+        for completion in before:
+            finish(completion)
         assert_nothing_is_left(engine)
 
 
