@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the property tests of the core (cpp/pages, cpp/scheduler, cpp/sampling), which need no llama.cpp.
+# Runs the property tests of the core (cpp/pages, cpp/scheduler, cpp/sampling, the engine's thread), which need no
+# llama.cpp.
 #
 #   scripts/sanitize.sh            all under the address and undefined-behaviour sanitizers, then those that start
 #                                  threads under the thread sanitizer
@@ -22,7 +23,7 @@ run_tests() {
     rm -rf "${build:?}/$name"  # objects of files that are gone
     mkdir -p "$build/$name"
     # shellcheck disable=SC2016  # expanded by the inner shells
-    find cpp/pages cpp/scheduler cpp/sampling "${tests[@]}" -name '*.cpp' -print0 |
+    find cpp/pages cpp/scheduler cpp/sampling cpp/engine/{core,runner,completion,mailbox}.cpp "${tests[@]}" -name '*.cpp' -print0 |
         xargs -0 -P "$jobs" -I{} bash -c '
             object=$1/$(tr / _ <<<"$2").o
             "$CXX" "${@:3}" -c "$2" -o "$object"' build "$build/$name" {} "${flags[@]}" "$@"
@@ -45,7 +46,7 @@ case ${1:-} in
         run_tests long '*' "$2" -O2
         ;;
     *)
-        sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

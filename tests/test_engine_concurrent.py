@@ -102,6 +102,12 @@ def test_a_long_prompt_is_computed_in_chunks_with_the_others_tokens_riding_along
     assert all(step.n_prompt_tokens <= 32 for step in mixed)
 
 
+def test_a_step_may_hold_more_tokens_than_one_sequence(tiny_model: Path) -> None:
+    with Engine(tiny_model, EngineConfig(n_ctx=64, threads=1, chunk_size=512)) as engine:
+        together = [start(engine, prompt(seed, 60), 4) for seed in range(16)]
+        assert [len(finish(completion)) for completion in together] == [4] * 16
+
+
 def test_a_shared_beginning_is_computed_once(engine: Engine) -> None:
     system = prompt(1, 160)
     first = start(engine, [*system, 101, 102])
