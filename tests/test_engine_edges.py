@@ -143,6 +143,22 @@ def test_loops_that_have_ended_are_forgotten(engine: Engine) -> None:
     assert counts[-1] <= counts[0] + 1
 
 
+def test_a_loop_that_never_runs_again_keeps_no_file_of_a_closed_engine(tiny_model: Path) -> None:
+    before = open_files()
+    for seed in range(5):
+        with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, max_batch=1)) as engine:
+            loop = asyncio.new_event_loop()
+            blockers = [start(engine, prompt(seed, 20), 230) for _ in range(20)]
+            task = loop.create_task(take(start(engine, [100], 8)))
+            loop.run_until_complete(asyncio.sleep(0))  # it waits
+            task.cancel()
+            loop.run_until_complete(asyncio.wait([task]))
+        loop.close()
+        del loop, task, blockers
+    gc.collect()
+    assert open_files() == before
+
+
 # -- who takes the tokens -------------------------------------------------------------------------
 
 

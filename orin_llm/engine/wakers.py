@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 
 from orin_llm import _native
 from orin_llm.errors import OrinError
@@ -19,6 +20,9 @@ class LoopWaker:
         self._waiting: set[asyncio.Future[None]] = set()
         # 1: it rings at once, for what was handed out before it was there.
         self._fd = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        # A loop that ends before it does what it was asked to drops that, and this with it.
+        self._close_fd = weakref.finalize(self, os.close, self._fd)
+        self._close_fd.atexit = False
         runner.add_doorbell(self._fd)
         loop.add_reader(self._fd, self._ring)
 
@@ -46,11 +50,11 @@ class LoopWaker:
         try:
             self._loop.call_soon_threadsafe(self._end)
         except RuntimeError:  # the loop is closed, and waits for nothing
-            os.close(self._fd)
+            self._close_fd()
 
     def _end(self) -> None:
         self._loop.remove_reader(self._fd)
-        os.close(self._fd)
+        self._close_fd()
         self._wake_all()
 
 
