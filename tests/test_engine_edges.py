@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
 import os
 import threading
 from collections.abc import Iterator
@@ -11,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from processes import python, run
-from test_engine_concurrent import finish, prompt, start
+from test_engine_concurrent import finish, prompt, start, with_a_poisoned_token
 
-from orin_llm.engine import Completion, Engine, EngineConfig
+from orin_llm.engine import Completion, Engine, EngineConfig, Hooks, Request, SamplingParams
 from orin_llm.engine.wakers import LoopWaker
+from orin_llm.errors import OrinError
 
 
 @pytest.fixture
@@ -157,6 +159,27 @@ def test_a_loop_that_never_runs_again_keeps_no_file_of_a_closed_engine(tiny_mode
         del loop, task, blockers
     gc.collect()
     assert open_files() == before
+
+
+# -- logits that are no numbers -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("hooks", ["all", "none"])
+def test_what_a_failed_completion_left_in_the_cache_fails_no_other(
+    tmp_path: Path, hooks: str
+) -> None:
+    poisoned = 99
+    model = tmp_path / "poisoned.gguf"
+    model.write_bytes(with_a_poisoned_token(poisoned).data)
+    bans = SamplingParams(temperature=0, logit_bias={poisoned: -math.inf})
+    config = EngineConfig(n_ctx=256, threads=1, hooks=Hooks.parse(hooks))
+    tokens = prompt(1, 60)
+    with Engine(model, config) as engine:
+        expected = finish(engine.complete(Request(tokens, bans, 8)))
+        engine.forget()
+        with pytest.raises(OrinError, match="not a number"):
+            finish(engine.complete(Request([*tokens, poisoned], bans, 8)))
+        assert finish(engine.complete(Request(tokens, bans, 8))) == expected
 
 
 # -- who takes the tokens -------------------------------------------------------------------------

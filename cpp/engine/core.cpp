@@ -199,6 +199,7 @@ void Core::finish(const StepBatch & batch) {
     const double decided = now_ms();
     counted_.times.plan_ms += decided - started;
     hand_out(batch);
+    bool any_failed = false;
     for (const RequestId id : finished) {
         const auto output = std::find_if(batch.outputs.begin(), batch.outputs.end(),
                                          [&](const BatchOutput & candidate) { return candidate.request == id; });
@@ -207,13 +208,16 @@ void Core::finish(const StepBatch & batch) {
             end(id, sampled_[i].ends ? Ending::stop : Ending::length);
             continue;
         }
+        any_failed = true;
         try {
             sampling::throw_failure(static_cast<sampling::Failure>(drawn_[i]), rows_[i]);
         } catch (...) {
             end(id, Ending::failed, std::current_exception());
         }
     }
-    if (!finished.empty()) {
+    if (any_failed) {
+        stepper_->computer().forget();  // what is no number in it would fail who finds it
+    } else if (!finished.empty()) {
         stepper_->computer().trim();
     }
     doorbells_.ring();
