@@ -141,6 +141,8 @@ class Runner:
     @property
     def is_paged(self) -> bool: ...
     @property
+    def chunk_size(self) -> int: ...  # at most the one asked for
+    @property
     def refusal(self) -> str: ...  # why not, or ""
     def submit(
         self,

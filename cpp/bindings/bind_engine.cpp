@@ -28,6 +28,12 @@ void translate(std::exception_ptr pointer) {
     }
 }
 
+template <typename Work>
+auto without_gil(const Work & work) {
+    const py::gil_scoped_release release;
+    return work();
+}
+
 // A fork has no engine thread and must not wait for it: what it inherited stays as it is.
 class RunnerHandle {
    public:
@@ -116,15 +122,13 @@ void bind_engine(py::module_ & m) {
         .def(
             "tokens_from",
             [](const CompletionHandle & completion, size_t first) {
-                std::vector<DrawnToken> tokens;
-                {
-                    py::gil_scoped_release release;
-                    tokens = completion->tokens_from(first);
-                }
-                return to_list(tokens);
+                return to_list(without_gil([&] { return completion->tokens_from(first); }));
             },
             py::arg("first"))
-        .def("report", [](const CompletionHandle & completion) { return to_dict(completion->report()); })
+        .def("report",
+             [](const CompletionHandle & completion) {
+                 return to_dict(without_gil([&] { return completion->report(); }));
+             })
         .def(
             "cancel", [](const CompletionHandle & completion) { completion->cancel(); },
             py::call_guard<py::gil_scoped_release>());
@@ -133,6 +137,8 @@ void bind_engine(py::module_ & m) {
         .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
              py::call_guard<py::gil_scoped_release>())
         .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner.stepper().is_paged(); })
+        .def_property_readonly("chunk_size",
+                               [](const RunnerHandle & runner) { return runner.stepper().params().chunk_size; })
         .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
         .def(
             "submit",
@@ -143,9 +149,11 @@ void bind_engine(py::module_ & m) {
             },
             py::arg("prompt"), py::kw_only(), py::arg("max_tokens"), py::arg("sampler"), py::arg("n_logprobs"),
             py::arg("ignore_eos"), py::arg("priority"), py::arg("timeout_ms"), py::call_guard<py::gil_scoped_release>())
-        .def("stats", [](const RunnerHandle & runner) { return to_dict(runner->stats()); })
+        .def("stats", [](const RunnerHandle & runner) { return to_dict(without_gil([&] { return runner->stats(); })); })
         .def("steps_after",
-             [](const RunnerHandle & runner, int64_t number) { return to_list(runner->steps_after(number)); })
+             [](const RunnerHandle & runner, int64_t number) {
+                 return to_list(without_gil([&] { return runner->steps_after(number); }));
+             })
         .def("forget",
              [](const RunnerHandle & runner) {
                  runner.between_steps([](LlamaStepper & stepper) { stepper.computer().forget(); });

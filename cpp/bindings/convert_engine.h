@@ -71,9 +71,10 @@ inline pybind11::dict to_dict(const EngineStats & stats) {
     result["time_ms"] = pybind11::dict("plan"_a = stats.times.plan_ms, "upload"_a = stats.times.upload_ms,
                                        "prefill"_a = stats.times.prefill_ms, "decode"_a = stats.times.decode_ms,
                                        "sampling"_a = stats.times.sampling_ms, "publish"_a = stats.times.publish_ms);
+    result["lanes"] = pybind11::dict("running"_a = stats.running, "max"_a = stats.max_lanes);
     result["graphs_built"] = stats.graphs_built;
     result["kv"] = pybind11::none();
-    if (stats.paged) {
+    if (stats.page_bytes > 0) {
         const int64_t n_pages = pages.used + pages.cached + pages.free;
         result["kv"] = pybind11::dict(
             "page_size"_a = stats.page_size, "pages_used"_a = pages.used, "pages_cached"_a = pages.cached,
@@ -91,11 +92,12 @@ inline pybind11::list to_list(const std::vector<StepRecord> & records) {
     using namespace pybind11::literals;
     pybind11::list result;
     for (const StepRecord & record : records) {
-        result.append(pybind11::dict(
-            "number"_a = record.number, "started_ms"_a = record.started_ms, "duration_ms"_a = record.duration_ms,
-            "compute_ms"_a = record.compute_ms, "sampling_ms"_a = record.sampling_ms,
-            "n_prompt_tokens"_a = record.n_prompt_tokens, "n_decode_tokens"_a = record.n_decode_tokens,
-            "kv_bytes_used"_a = record.kv_bytes_used, "kv_bytes_committed"_a = record.kv_bytes_committed));
+        result.append(pybind11::dict("number"_a = record.number, "started_ms"_a = record.started_ms,
+                                     "duration_ms"_a = record.duration_ms, "compute_ms"_a = record.compute_ms,
+                                     "sampling_ms"_a = record.sampling_ms, "n_prompt_tokens"_a = record.n_prompt_tokens,
+                                     "n_decode_tokens"_a = record.n_decode_tokens, "kv_tokens"_a = record.kv_tokens,
+                                     "kv_bytes_used"_a = record.kv_bytes_used,
+                                     "kv_bytes_committed"_a = record.kv_bytes_committed));
     }
     return result;
 }

@@ -71,21 +71,15 @@ bool Completion::is_cancelled() const {
 }
 
 void Completion::add(DrawnToken token) {
-    {
-        const std::lock_guard lock(mutex_);
-        tokens_.push_back(std::move(token));
-    }
-    changed_.notify_all();
+    const std::lock_guard lock(mutex_);
+    tokens_.push_back(std::move(token));
 }
 
 void Completion::end(Ending ending, std::exception_ptr error) {
-    {
-        const std::lock_guard lock(mutex_);
-        report_.ended_ms = now_ms();
-        report_.ending = ending;
-        error_ = std::move(error);
-    }
-    changed_.notify_all();
+    const std::lock_guard lock(mutex_);
+    report_.ended_ms = now_ms();
+    report_.ending = ending;
+    error_ = std::move(error);
 }
 
 }  // namespace orin

@@ -79,6 +79,8 @@ class Completion {
     }
     void add(DrawnToken token);
     void end(Ending ending, std::exception_ptr error = nullptr);
+    // Consumers look again: after the two above.
+    void wake() { changed_.notify_all(); }
 
    private:
     // A fork has no engine's thread, which may have held mutex_ when it was made.

@@ -29,16 +29,6 @@ Core::Core(const MakeStepper & make_stepper, std::shared_ptr<const Mailbox> mail
     refresh();
 }
 
-EngineStats Core::stats() const {
-    const std::lock_guard lock(published_mutex_);
-    return published_;
-}
-
-std::vector<StepRecord> Core::steps_after(int64_t number) const {
-    const std::lock_guard lock(published_mutex_);
-    return log_.after(number);
-}
-
 void Core::admit(std::shared_ptr<Completion> completion) {
     const CompletionParams & params = completion->params();
     const double submitted = completion->report().submitted_ms;
@@ -53,21 +43,32 @@ void Core::admit(std::shared_ptr<Completion> completion) {
         const RequestId id = stepper_->scheduler().submit(request, submitted);
         requests_[id].completion = std::move(completion);
     } catch (...) {
-        const std::lock_guard lock(published_mutex_);
-        counted_.failed++;
-        publish();
+        const auto held = ledger_.hold();
+        ledger_.counts().failed++;
+        ledger_.publish(*stepper_);
         completion->end(Ending::failed, std::current_exception());
+        completion->wake();
         doorbells_.ring();
     }
 }
 
-void Core::pass_on_cancelled() {
-    for (auto & [id, request] : requests_) {
-        if (!request.is_cancelled && request.completion->is_cancelled()) {
-            request.is_cancelled = true;
+void Core::drop_cancelled() {
+    for (const auto & [id, request] : requests_) {
+        if (request.completion->is_cancelled()) {
             stepper_->scheduler().cancel(id);
         }
     }
+    drop(Ending::cancelled, nullptr);
+}
+
+// What the scheduler was told to cancel.
+void Core::drop(Ending ending, std::exception_ptr error) {
+    const auto held = ledger_.hold();
+    for (const RequestId id : stepper_->scheduler().drop_cancelled()) {
+        end(id, ending, error);
+    }
+    ledger_.publish(*stepper_);
+    wake();
 }
 
 void Core::step() {
@@ -88,35 +89,33 @@ void Core::step() {
         return;
     } catch (...) {
         // Nothing says whose fault it was, so all that took part fail.
-        stepper_->scheduler().fail_step();
-        const StepPlan & plan = stepper_->scheduler().last_plan();
-        for (const RequestId id : plan.decode) {
-            give_up(id, std::current_exception());
+        Scheduler & scheduler = stepper_->scheduler();
+        scheduler.fail_step();
+        for (const RequestId id : scheduler.last_plan().decode) {
+            scheduler.cancel(id);
         }
-        for (const PrefillPart & part : plan.prefill) {
-            give_up(part.id, std::current_exception());
+        for (const PrefillPart & part : scheduler.last_plan().prefill) {
+            scheduler.cancel(part.id);
         }
+        drop(Ending::failed, std::current_exception());
         return;
     }
     finish(batch);
 }
 
 const StepBatch & Core::plan(double now) {
-    const std::lock_guard lock(published_mutex_);
+    const auto held = ledger_.hold();
     const StepBatch & batch = stepper_->scheduler().plan(now);
     note_plan(batch, now);
-    counted_.times.plan_ms += now_ms() - now;
-    publish();
+    ledger_.counts().times.plan_ms += now_ms() - now;
+    ledger_.publish(*stepper_);
+    wake();
     return batch;
 }
 
 // What the plan says about requests: which are gone, which begin, which had to give way.
 void Core::note_plan(const StepBatch & batch, double now) {
     const StepPlan & plan = stepper_->scheduler().last_plan();
-    for (const RequestId id : plan.drop) {
-        const std::exception_ptr error = requests_.at(id).error;
-        end(id, error ? Ending::failed : Ending::cancelled, error);
-    }
     for (const RequestId id : plan.expire) {
         end(id, Ending::deadline);
     }
@@ -145,11 +144,14 @@ void Core::compute(const StepBatch & batch) {
     stepper_->computer().compute(batch);
     const StepTimes & times = stepper_->computer().times();
     const bool is_prefill = record_.n_prompt_tokens > 0;
-    counted_.times.upload_ms += times.upload_ms;
-    (is_prefill ? counted_.times.prefill_ms : counted_.times.decode_ms) += times.compute_ms;
-    (is_prefill ? counted_.prefill_steps : counted_.decode_steps)++;
+    EngineStats & counts = ledger_.counts();
+    counts.times.upload_ms += times.upload_ms;
+    (is_prefill ? counts.times.prefill_ms : counts.times.decode_ms) += times.compute_ms;
+    (is_prefill ? counts.prefill_steps : counts.decode_steps)++;
     record_.compute_ms = times.compute_ms;
     const int32_t n_found = stepper_->computer().n_found();
+    counts.found_tokens += n_found;
+    record_.n_prompt_tokens -= n_found;
     for (Completion * completion : in_step_) {
         completion->update([&](CompletionReport & report) {
             report.upload_ms += times.upload_ms;
@@ -182,11 +184,11 @@ void Core::draw(const StepBatch & batch) {
         }
     }
     record_.sampling_ms = now_ms() - started;
-    counted_.times.sampling_ms += record_.sampling_ms;
+    ledger_.counts().times.sampling_ms += record_.sampling_ms;
 }
 
 void Core::finish(const StepBatch & batch) {
-    const std::lock_guard lock(published_mutex_);
+    auto held = ledger_.hold();
     const double started = now_ms();
     sampled_.clear();
     for (size_t i = 0; i < drawn_.size(); i++) {
@@ -197,7 +199,7 @@ void Core::finish(const StepBatch & batch) {
     }
     const std::vector<RequestId> & finished = stepper_->scheduler().finish_step(sampled_);
     const double decided = now_ms();
-    counted_.times.plan_ms += decided - started;
+    ledger_.counts().times.plan_ms += decided - started;
     hand_out(batch);
     bool any_failed = false;
     for (const RequestId id : finished) {
@@ -215,19 +217,19 @@ void Core::finish(const StepBatch & batch) {
             end(id, Ending::failed, std::current_exception());
         }
     }
+    wake();
+    const double done = now_ms();
+    ledger_.counts().times.publish_ms += done - decided;
+    ledger_.publish(*stepper_);
+    record_.duration_ms = done - record_.started_ms;
+    ledger_.log(record_);
+    held.unlock();
     if (any_failed) {
         stepper_->computer().forget();  // what is no number in it would fail who finds it
+        refresh();
     } else if (!finished.empty()) {
-        stepper_->computer().trim();
+        trim();
     }
-    doorbells_.ring();
-    const double done = now_ms();
-    counted_.times.publish_ms += done - decided;
-    publish();
-    record_.duration_ms = done - record_.started_ms;
-    record_.kv_bytes_used = counted_.pages.used * counted_.page_bytes;
-    record_.kv_bytes_committed = counted_.committed_bytes;
-    log_.add(record_);
 }
 
 void Core::hand_out(const StepBatch & batch) {
@@ -247,55 +249,51 @@ void Core::hand_out(const StepBatch & batch) {
         });
         tokens_[i].time_ms = now;
         completion.add(std::move(tokens_[i]));
+        to_wake_.push_back(requests_.at(batch.outputs[i].request).completion);
     }
 }
 
-void Core::refresh() {
-    const std::lock_guard lock(published_mutex_);
-    publish();
+// Those that got something.
+void Core::wake() {
+    if (to_wake_.empty()) {
+        return;
+    }
+    for (const std::shared_ptr<Completion> & completion : to_wake_) {
+        completion->wake();
+    }
+    to_wake_.clear();
+    doorbells_.ring();
 }
 
-// PRECOND: published_mutex_ is held, from before anything is handed out that the statistics speak of.
-void Core::publish() {
-    counted_.graphs_built = stepper_->computer().n_graphs_built();
-    counted_.scheduler = stepper_->scheduler().counters();
-    counted_.running = stepper_->scheduler().n_running();
-    counted_.waiting = static_cast<int64_t>(stepper_->scheduler().n_requests()) - counted_.running;
-    const KvUse kv = stepper_->computer().kv_use();
-    counted_.paged = kv.page_bytes > 0;
-    counted_.pages = stepper_->scheduler().kv().counters();
-    counted_.page_size = stepper_->scheduler().kv().page_size();
-    counted_.page_bytes = kv.page_bytes;
-    counted_.committed_bytes = kv.committed_bytes;
-    published_ = counted_;
-}
-
-void Core::rest() {
-    const std::lock_guard lock(published_mutex_);
+// May take long: nobody waits for the ledger meanwhile.
+void Core::trim() {
     stepper_->computer().trim();
-    publish();
+    refresh();
 }
 
+void Core::refresh() {
+    const auto held = ledger_.hold();
+    ledger_.publish(*stepper_);
+}
+
+// The scheduler may be in the middle of something, and is not asked any more.
 void Core::fail_all(const std::string & reason) {
+    const auto held = ledger_.hold();
     const std::exception_ptr error = std::make_exception_ptr(EngineError(reason));
     while (!requests_.empty()) {
         end(requests_.begin()->first, Ending::failed, error);
     }
+    ledger_.close();
+    wake();
 }
 
-// It ends when the scheduler has dropped it, so that its pages are free by then.
-void Core::give_up(RequestId id, std::exception_ptr error) {
-    requests_.at(id).error = std::move(error);
-    stepper_->scheduler().cancel(id);
-}
-
-// PRECOND: the scheduler does not have it any more.
+// PRECOND: the scheduler does not have it any more; the ledger is held.
 void Core::end(RequestId id, Ending ending, std::exception_ptr error) {
-    counted_.failed += ending == Ending::failed;
+    ledger_.counts().failed += ending == Ending::failed;
     const auto found = requests_.find(id);
     found->second.completion->end(ending, std::move(error));
+    to_wake_.push_back(std::move(found->second.completion));
     requests_.erase(found);
-    doorbells_.ring();
 }
 
 bool Core::should_stop(void * data) {

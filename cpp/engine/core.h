@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -13,9 +12,8 @@
 #include "../sampling/sampling.h"
 #include "completion.h"
 #include "doorbells.h"
-#include "engine_stats.h"
+#include "ledger.h"
 #include "mailbox.h"
-#include "stepper.h"
 
 namespace orin {
 
@@ -28,13 +26,13 @@ class Core {
 
     // What cannot fit ends at once, with RequestTooLong.
     void admit(std::shared_ptr<Completion> completion);
-    // Looks which completions have been cancelled.
-    void pass_on_cancelled();
+    // Completions that have been cancelled end.
+    void drop_cancelled();
     // Does nothing where there is nothing to do.
     void step();
     bool is_idle() { return stepper_->scheduler().n_requests() == 0; }
-    // Between work and waiting for some: memory that is not needed is given back.
-    void rest();
+    // Memory that is not needed is given back.
+    void trim();
     void fail_all(const std::string & reason);
 
     Stepper & stepper() { return *stepper_; }
@@ -42,17 +40,13 @@ class Core {
     void refresh();
 
     // --- any thread
-    // All that a completion has handed out is in them.
-    EngineStats stats() const;
-    std::vector<StepRecord> steps_after(int64_t number) const;
+    const Ledger & ledger() const { return ledger_; }
     Doorbells & doorbells() { return doorbells_; }
 
    private:
     struct Request {
         std::shared_ptr<Completion> completion;
         bool has_started = false;
-        bool is_cancelled = false;
-        std::exception_ptr error = nullptr;  // why it was given up
     };
 
     const StepBatch & plan(double now);
@@ -61,8 +55,8 @@ class Core {
     void draw(const StepBatch & batch);
     void finish(const StepBatch & batch);
     void hand_out(const StepBatch & batch);
-    void publish();
-    void give_up(RequestId id, std::exception_ptr error);
+    void wake();
+    void drop(Ending ending, std::exception_ptr error);
     void end(RequestId id, Ending ending, std::exception_ptr error = nullptr);
     static bool should_stop(void * data);
 
@@ -81,11 +75,9 @@ class Core {
     std::vector<DrawnToken> tokens_;
     double last_check_ms_ = 0.0;
     StepRecord record_{};
-    EngineStats counted_;
 
-    mutable std::mutex published_mutex_;
-    EngineStats published_;
-    StepLog log_;
+    std::vector<std::shared_ptr<Completion>> to_wake_;
+    Ledger ledger_;
 };
 
 }  // namespace orin

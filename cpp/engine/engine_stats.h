@@ -21,16 +21,19 @@ struct PhaseTimes {
 struct EngineStats {
     int64_t running = 0;  // requests now
     int64_t waiting = 0;
-    int64_t failed = 0;  // since the start; the scheduler counts these as cancelled or finished, too
+    int64_t max_lanes = 0;  // that can run at once
+    // Since the start. The scheduler counts these as cancelled or finished, too, but for those that it refused and
+    // those that were there when the engine was closed.
+    int64_t failed = 0;
     int64_t prefill_steps = 0;
     int64_t decode_steps = 0;
+    int64_t found_tokens = 0;  // of prompts, that were not computed although the page pool did not know them
     int64_t graphs_built = 0;
     PhaseTimes times;
     SchedulerCounters scheduler{};
-    bool paged = false;  // else the fields below say nothing
     PageCounters pages{};
     int32_t page_size = 0;
-    int64_t page_bytes = 0;
+    int64_t page_bytes = 0;  // 0: nothing is paged
     int64_t committed_bytes = 0;
 };
 
@@ -42,6 +45,7 @@ struct StepRecord {
     double sampling_ms;
     int32_t n_prompt_tokens;
     int32_t n_decode_tokens;
+    int64_t kv_tokens;  // in used pages
     int64_t kv_bytes_used;
     int64_t kv_bytes_committed;
 };

@@ -38,36 +38,48 @@ std::shared_ptr<Completion> Runner::submit(CompletionParams params, Sampler samp
 }
 
 void Runner::between_steps(const std::function<void()> & work) {
-    std::promise<void> done;
-    const bool taken = mailbox_->command([&] {
+    const auto done = std::make_shared<std::promise<void>>();  // the engine's thread may leave it after this one
+    std::future<void> result = done->get_future();
+    const bool taken = mailbox_->command([this, &work, done] {
         try {
             work();
             core_.refresh();
-            done.set_value();
+            done->set_value();
         } catch (...) {
-            done.set_exception(std::current_exception());
+            core_.refresh();
+            done->set_exception(std::current_exception());
         }
     });
     if (!taken) {
         throw EngineError("this engine is closed: make a new one");
     }
-    done.get_future().get();
+    result.get();
 }
 
 void Runner::run() {
+    std::string reason = "the engine was closed before this completion was done";
+    try {
+        take_steps();
+    } catch (const std::exception & error) {
+        reason = std::string("the engine's thread failed: ") + error.what() + ". Make a new engine.";
+        mailbox_->close();
+    }
+    read_mail(false);
+    core_.fail_all(reason);
+}
+
+void Runner::take_steps() {
     while (true) {
         const bool is_idle = core_.is_idle();
         if (is_idle) {
-            core_.rest();
+            core_.trim();
         }
         read_mail(is_idle);
         if (mailbox_->is_closing()) {
-            break;
+            return;
         }
         core_.step();
     }
-    read_mail(false);
-    core_.fail_all("the engine was closed before this completion was done");
 }
 
 void Runner::read_mail(bool wait) {
@@ -76,10 +88,7 @@ void Runner::read_mail(bool wait) {
         core_.admit(std::move(completion));
     }
     if (mail.has_cancelled) {
-        core_.pass_on_cancelled();
-        if (!mail.commands.empty()) {
-            core_.step();  // what they held is free when the commands are done
-        }
+        core_.drop_cancelled();
     }
     for (const auto & command : mail.commands) {
         command();

@@ -31,12 +31,13 @@ class Runner {
     // Stops within the step under way; what is not finished fails. Waits for the thread.
     void close();
 
-    EngineStats stats() const { return core_.stats(); }
-    std::vector<StepRecord> steps_after(int64_t number) const { return core_.steps_after(number); }
+    EngineStats stats() const { return core_.ledger().stats(); }
+    std::vector<StepRecord> steps_after(int64_t number) const { return core_.ledger().steps_after(number); }
     Doorbells & doorbells() { return core_.doorbells(); }
 
    private:
     void run();
+    void take_steps();
     void read_mail(bool wait);
 
     const std::shared_ptr<Mailbox> mailbox_;

@@ -31,8 +31,8 @@ class KvPool {
     void note_growth() { touched_pages_ = std::max(touched_pages_, pages_.committed_pages()); }
     // Gives the memory above the highest page in use or cached back.
     void trim();
-    // The same, where that is at least half of the memory touched: given back at every turn it would be cleared anew
-    // by the system at every turn.
+    // The same, where that is at least half of the memory touched, or memory beyond the budget: given back at every
+    // turn it would be cleared anew by the system at every turn.
     void trim_if_worthwhile();
     int64_t page_bytes() const {
         return storage_ ? static_cast<int64_t>(storage_->bytes_per_cell()) * pages_.page_size() : 0;

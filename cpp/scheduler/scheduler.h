@@ -41,8 +41,11 @@ class Scheduler {
 
     // Throws RequestTooLong, and std::invalid_argument for an empty prompt or no tokens to generate.
     RequestId submit(const RequestParams & params, double now_ms);
-    // Takes effect in the next plan(). False when there is no such request (any more).
+    // Takes effect in the next plan(), or with drop_cancelled(). False when there is no such request (any more).
     bool cancel(RequestId request);
+    // What was cancelled is gone now, not with the next plan(). Returns the requests, valid until the next call.
+    // std::logic_error while a step is unfinished.
+    const std::vector<RequestId> & drop_cancelled();
 
     // Valid until the next call. Without rows there is nothing to compute and no step to finish.
     // std::logic_error while a step is unfinished.
@@ -64,6 +67,7 @@ class Scheduler {
     bool set_budget(int32_t n_pages);
     // The prompt and the tokens generated so far. std::out_of_range for a request that is not there (any more).
     const std::vector<int32_t> & tokens(RequestId request) const;
+    const PlannerConfig & config() const { return planner_.config(); }
     const SchedulerCounters & counters() const { return counters_; }
     // For block tables, counters and what is cached. Its sequences and its budget are the scheduler's own.
     PagedKv & kv() { return kv_; }
@@ -106,6 +110,7 @@ class Scheduler {
     // Of the last plan():
     StepBatch batch_;
     std::vector<RequestId> finished_;
+    std::vector<RequestId> dropped_;
 
     // The same request has the same index in both, in the order of ids.
     std::vector<Request> requests_;

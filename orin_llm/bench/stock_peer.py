@@ -12,7 +12,7 @@ import ctypes
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import llama_cpp
@@ -96,12 +96,16 @@ class Peer:
         }
 
     def _prefill(
-        self, prompts: list[list[int]], begin: int = 0, end: int | None = None
+        self,
+        prompts: list[list[int]],
+        sequences: Sequence[int],
+        begin: int = 0,
+        end: int | None = None,
     ) -> Iterator[dict[int, int]]:
         """Compute tokens begin … end of all prompts, packed into chunks; what each chunk drew."""
         rows = [
             (token, position, sequence, position + 1 == len(prompt))
-            for sequence, prompt in enumerate(prompts)
+            for sequence, prompt in zip(sequences, prompts, strict=True)
             for position, token in enumerate(prompt[begin:end], begin)
         ]
         for start in range(0, len(rows), self.chunk_size):
@@ -114,7 +118,7 @@ class Peer:
     def greedy(self, prompt: list[int], n: int) -> dict[str, Any]:
         """{"ids": the n likeliest-token ids, "margins": logit gaps to the second likeliest}."""
         self._forget()
-        for _ in self._prefill([prompt]):
+        for _ in self._prefill([prompt], [0]):
             pass
         ids: list[int] = []
         margins: list[float] = []
@@ -133,8 +137,12 @@ class Peer:
         The first `depth` tokens of each prompt are computed before the clock starts.
         Returns, for each prompt, {"ids": its answer, "token_ms": when each token was there}.
         """
+        # With a buffer for each sequence llama.cpp joins only those of consecutive ids into one graph:
+        # the answer that ends first has the highest.
+        longest_first = sorted(range(len(prompts)), key=lambda i: -max_tokens[i])
+        sequences = sorted(range(len(prompts)), key=longest_first.__getitem__)
         self._forget()
-        for _ in self._prefill(prompts, 0, depth):
+        for _ in self._prefill(prompts, sequences, 0, depth):
             pass
         ids: list[list[int]] = [[] for _ in prompts]
         token_ms: list[list[float]] = [[] for _ in prompts]
@@ -143,15 +151,15 @@ class Peer:
         def take(drawn: dict[int, int]) -> None:
             now_ms = (time.perf_counter() - started) * 1e3
             for sequence, token in drawn.items():
-                ids[sequence].append(token)
-                token_ms[sequence].append(now_ms)
+                ids[longest_first[sequence]].append(token)
+                token_ms[longest_first[sequence]].append(now_ms)
 
-        for drawn in self._prefill(prompts, depth):
+        for drawn in self._prefill(prompts, sequences, depth):
             take(drawn)
         while rows := [
-            (answer[-1], len(prompts[s]) + len(answer) - 1, s, True)
-            for s, answer in enumerate(ids)
-            if len(answer) < max_tokens[s]
+            (ids[i][-1], len(prompts[i]) + len(ids[i]) - 1, sequence, True)
+            for sequence, i in enumerate(longest_first)
+            if len(ids[i]) < max_tokens[i]
         ]:
             take(self._step(rows))
         return {"ids": ids, "token_ms": token_ms}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import threading
 import time
@@ -76,6 +77,7 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         return chunk
 
     async def __anext__(self) -> Chunk:
+        await asyncio.sleep(0)  # where tokens are always there, others get their turn, too
         while (chunk := self._take()) is None:
             if self._end:
                 raise StopAsyncIteration
@@ -168,6 +170,7 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         prefill_ms = prefilled - started if prefilled else 0.0
         computed = len(self._prompt) - (report["cached_tokens"] if report else 0)
         return Timings(
+            submitted_ms=begun,
             load_ms=engine.load_ms,
             ttft_ms=ttft_ms,
             itl_ms=itl_ms,

@@ -286,13 +286,16 @@ class Engine:
 
         Cheap: a copy of what the engine's thread publishes after every step.
         """
-        stats = self.runner.stats()
-        stats["lanes"] = {"running": stats["requests"]["running"], "max": self.config.max_batch}
-        return stats
+        return self.runner.stats()
 
     def step_log(self, after: int = 0) -> list[StepRecord]:
         """The last 4096 steps, or those of them whose number is above `after`; oldest first."""
         return [StepRecord(**record) for record in self.runner.steps_after(after)]
+
+    @property
+    def chunk_size(self) -> int:
+        """Prompt tokens computed in one step: what was asked for, or less in a short context."""
+        return self.runner.chunk_size
 
     @property
     def is_paged(self) -> bool:

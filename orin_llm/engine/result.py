@@ -31,6 +31,7 @@ class Timings:
     """Times of one completion, of one monotonic clock, as the engine's thread sees them.
 
     Attributes:
+        submitted_ms: the start of the completion, by the clock of `time.monotonic()`.
         load_ms: loading the engine's model.
         ttft_ms: from the start of the completion to its first token, also if that ends it.
         itl_ms: every gap between two tokens, an end token included.
@@ -43,6 +44,7 @@ class Timings:
         bandwidth_bytes_per_s: weights and KV read per decoded token times the decode rate.
     """
 
+    submitted_ms: float
     load_ms: float
     ttft_ms: float
     itl_ms: tuple[float, ...]

@@ -14,7 +14,8 @@ class StepRecord:
         compute_ms: in llama.cpp; sampling_ms: drawing tokens. Both are part of `duration_ms`.
         n_prompt_tokens: with any, it is a step of prefill, else of decode.
         n_decode_tokens: one of each sequence that decodes.
-        kv_bytes_used: of pages that a sequence holds, after the step.
+        kv_tokens: in pages that a sequence holds, after the step; shared ones once.
+        kv_bytes_used: of those pages.
         kv_bytes_committed: that the KV cache has of the system.
     """
 
@@ -25,6 +26,7 @@ class StepRecord:
     sampling_ms: float
     n_prompt_tokens: int
     n_decode_tokens: int
+    kv_tokens: int
     kv_bytes_used: int
     kv_bytes_committed: int
 

@@ -46,6 +46,11 @@ class FakeComputer : public Computer {
     }
     const float * logits(size_t output) const override { return logits_.data() + output * n_vocab; }
     void forget() override { kv_.drop_cached(); }
+    void trim() override {
+        if (one_fails_in_ == 2) {
+            throw std::runtime_error("the system has no memory");
+        }
+    }
 
    private:
     PagedKv & kv_;
@@ -264,6 +269,20 @@ void failing_steps() {
     CHECK(runner.stats().failed == 20 && runner.stats().pages.used == 0);
 }
 
+// Its thread is gone then, and with it all that waited for it.
+void failing_engine() {
+    Runner runner([](const StopCheck & stop) { return std::make_unique<FakeStepper>(stop, 2); });
+    try {
+        for (const auto & completion : submit_twenty(runner)) {
+            CHECK(completion->wait(60, 10'000.0));
+        }
+        runner.between_steps([] {});
+        CHECK(false);
+    } catch (const EngineError &) {
+    }
+    CHECK(runner.stats().running == 0 && runner.stats().waiting == 0);
+}
+
 // What runs and waits fails, and who comes later is told.
 void close_under_load() {
     for (int32_t round = 0; round < 20; round++) {
@@ -275,6 +294,7 @@ void close_under_load() {
         for (const auto & completion : completions) {
             CHECK(completion->report().ending != Ending::none);
         }
+        CHECK(runner.stats().running == 0 && runner.stats().waiting == 0);
         try {
             submit_twenty(runner);
             CHECK(false);
@@ -290,5 +310,6 @@ int main(int argc, char ** argv) {
     orin::storm(orin::operations(argc, argv, 20'000));
     orin::cancelling();
     orin::failing_steps();
+    orin::failing_engine();
     orin::close_under_load();
 }
