@@ -16,7 +16,7 @@ from test_engine_concurrent import finish, prompt, start, with_a_poisoned_token
 
 from orin_llm.engine import Completion, Engine, EngineConfig, Hooks, Request, SamplingParams
 from orin_llm.engine.wakers import LoopWaker
-from orin_llm.errors import OrinError
+from orin_llm.errors import OrinError, UsageError
 
 
 @pytest.fixture
@@ -182,6 +182,21 @@ def test_what_a_failed_completion_left_in_the_cache_fails_no_other(
         assert finish(engine.complete(Request(tokens, bans, 8))) == expected
 
 
+# -- what is asked for ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", [-1, 300, 1 << 40])
+def test_a_token_that_does_not_exist_is_refused(engine: Engine, token: int) -> None:
+    with pytest.raises(UsageError, match=f"token {token}.* 300 tokens"):
+        start(engine, [100, token, 101])
+
+
+@pytest.mark.parametrize("n", [300, 301, 1 << 40])
+def test_as_many_logprobs_as_there_are_tokens_are_the_most(engine: Engine, n: int) -> None:
+    chunk = next(start(engine, [100], 1, logprobs=n))
+    assert len(chunk.logprobs[0].top) == 300
+
+
 # -- who takes the tokens -------------------------------------------------------------------------
 
 
@@ -227,7 +242,7 @@ def test_a_completion_has_a_result_when_its_engine_closes_as_it_ends(
 FORKED = """
     import os, sys
     from orin_llm.engine import Engine, EngineConfig, Request, SamplingParams
-    from orin_llm.errors import OrinError
+    from orin_llm.errors import OrinError, UsageError
     engine = Engine(sys.argv[1], EngineConfig(n_ctx=256, threads=1))
     request = Request([100, 101], SamplingParams(temperature=0), 200, ignore_eos=True)
     completion = engine.complete(request)

@@ -41,6 +41,12 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
                 "with the answer: shorten the prompt or choose a larger context "
                 "(-c/--ctx-size, n_ctx in Python)"
             )
+        outside = [t for t in (min(self._prompt), max(self._prompt)) if not 0 <= t < engine.n_vocab]
+        if outside:
+            raise UsageError(
+                f"the prompt names token {outside[0]}, outside the vocabulary of "
+                f"{engine.n_vocab} tokens"
+            )
         room = engine.n_ctx - len(self._prompt)
         self._max_tokens = room if request.max_tokens is None else min(room, request.max_tokens)
         self._end_ids = frozenset() if request.ignore_eos else engine.eog_ids
@@ -60,7 +66,9 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
                 self._prompt,
                 max_tokens=self._max_tokens,
                 sampler=_make_sampler(engine, request.sampling, self._prompt),
-                n_logprobs=-1 if request.logprobs is None else request.logprobs,
+                n_logprobs=-1
+                if request.logprobs is None
+                else min(request.logprobs, engine.n_vocab),
                 ignore_eos=request.ignore_eos,
                 priority=request.priority,
                 timeout_ms=0.0 if request.timeout_s is None else request.timeout_s * 1e3,

@@ -23,7 +23,7 @@ _UNITS = {
     **{"kB": 10**3, "MB": 10**6, "GB": 10**9},
     **{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
 }
-_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*")
+_SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)\s*")
 
 
 @dataclass(frozen=True)
