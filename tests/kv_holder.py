@@ -9,6 +9,7 @@ import numpy as np
 
 from orin_llm._native import PagedKv, check_gguf
 from orin_llm.engine import EngineConfig
+from orin_llm.engine.loaded_model import file_identity
 
 FILL = 0  # a token behind those asked for: a prefix is never the whole prompt
 
@@ -21,6 +22,7 @@ class KvShelf:
     ) -> None:
         self.config = config
         self.model_path = model
+        self.model_file = file_identity(model)
         self.header = check_gguf(model)
         self.n_ctx = config.n_ctx
         self.n_vocab = 256

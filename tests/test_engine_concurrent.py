@@ -399,9 +399,10 @@ def test_shrinking_gives_memory_back_and_growing_again_works(tiny_model: Path) -
         assert kv["bytes_committed"] <= before / 4
         assert kv["pages_cached"] + kv["pages_free"] == 8
         running = start(engine, prompt(1, 40), 20)
+        finish(running)
+        assert running.result.kv.pages_total == 8
         with pytest.raises(UsageError, match=r"expected 4 .* 64"):
             engine.resize_kv(32)
-        finish(running)
         engine.resize_kv(1024)
         assert engine.stats()["kv"]["pages_free"] > 50
 
@@ -420,6 +421,9 @@ def test_rows_of_the_cache_can_be_read_and_put_back(tiny_model: Path, engine: En
         assert other.write_kv(tokens[:96], 48, rows[half:]) == 0  # the beginning is not there
         assert other.write_kv(tokens[:48], 0, rows[:half]) == 48
         assert other.write_kv(tokens[:96], 48, rows[half:]) == 96
+        kv = other.stats()["kv"]
+        assert kv["pages_cached"] == 12
+        assert kv["lookups"] == kv["misses"] == kv["prefix_queries"] == 0  # no step has run
         assert other.read_kv(tokens, 0, 100) == rows
         completion = start(other, tokens, 4)
         assert finish(completion) == alone(tiny_model, tokens, 4)

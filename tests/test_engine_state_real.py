@@ -167,3 +167,19 @@ def test_a_state_that_finds_no_room_is_not_loaded(
         running.close()
         answer(small, tokens[::-1], 4)
         assert load_state(small, tmp_path / "s.kv") == tuple(tokens)  # in place of what is idle
+
+
+def test_a_model_that_was_replaced_since_it_was_loaded_saves_no_state(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.gguf"
+    model.write_bytes(tiny_model.read_bytes())
+    with Engine(model, EngineConfig(n_ctx=256, threads=1)) as engine:
+        tokens = list(range(100, 140))
+        answer(engine, tokens)
+        replacement = tmp_path / "new.gguf"
+        replacement.write_bytes(tiny_llama_bytes(seed=1))
+        replacement.rename(model)
+        with pytest.raises(StateFileError, match="another file"):
+            save_state(engine, tokens, tmp_path / "state.kv")
+        assert not (tmp_path / "state.kv").exists()

@@ -94,12 +94,14 @@ bool compute_rows(llama_context * context, RowArrays & rows) {
         case 0:
             return llama_perf_context(context).n_reused == n_reused;
         case 1:
-            throw EngineError("no room in the KV cache for " + n_tokens + " more tokens");
+            throw EngineError("llama.cpp found no room in its KV cache for " + n_tokens +
+                              " more tokens: forget what is cached, or make the engine anew");
         case 2:
             throw Interrupted("stopped during a step");
         default:
             throw EngineError("llama.cpp failed to compute a step of " + n_tokens + " tokens (status " +
-                              std::to_string(status) + "): probably out of memory");
+                              std::to_string(status) +
+                              "), probably for lack of memory: try a smaller --chunk-size or --kv-memory");
     }
 }
 

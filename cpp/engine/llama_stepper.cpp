@@ -69,7 +69,7 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
 
 KvPool & LlamaStepper::kv_pool() {
     if (paged_ == nullptr) {
-        throw EngineError("the KV cache of this model is not paged");
+        throw EngineError("the KV cache is not paged" + (refusal_.empty() ? " (--hooks)" : ": " + refusal_));
     }
     return *paged_;
 }

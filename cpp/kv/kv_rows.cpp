@@ -9,7 +9,7 @@ namespace {
 // A sequence of its own while rows are written.
 class Visitor {
    public:
-    explicit Visitor(PagedKv & pages) : pages_(pages), sequence_(pages.open()) {}
+    explicit Visitor(PagedKv & pages) : uncounted_(pages), pages_(pages), sequence_(pages.open()) {}
     ~Visitor() { pages_.close(sequence_); }
     Visitor(const Visitor &) = delete;
     Visitor & operator=(const Visitor &) = delete;
@@ -23,6 +23,7 @@ class Visitor {
     }
 
    private:
+    const PagedKv::Uncounted uncounted_;
     PagedKv & pages_;
     const SequenceId sequence_;
 };

@@ -50,50 +50,34 @@ KvStorage::~KvStorage() {
 }
 
 void KvStorage::copy_cells(int64_t from, int64_t to, int32_t n) {
-    const auto copy = [&](char * rows, size_t row_bytes) {
+    for_all_rows([&](char * rows, size_t row_bytes) {
         std::memcpy(rows + static_cast<size_t>(to) * row_bytes, rows + static_cast<size_t>(from) * row_bytes,
                     static_cast<size_t>(n) * row_bytes);
-    };
-    for (size_t i = 0; i < layers_.size(); i++) {
-        copy(layers_[i].k, sizes_[i].k_row_bytes);
-        copy(layers_[i].v, sizes_[i].v_row_bytes);
-    }
+    });
 }
 
 void KvStorage::read_cell(int64_t cell, char * bytes) const {
-    const auto read = [&](const char * rows, size_t row_bytes) {
+    for_all_rows([&](const char * rows, size_t row_bytes) {
         std::memcpy(bytes, rows + static_cast<size_t>(cell) * row_bytes, row_bytes);
         bytes += row_bytes;
-    };
-    for (size_t i = 0; i < layers_.size(); i++) {
-        read(layers_[i].k, sizes_[i].k_row_bytes);
-        read(layers_[i].v, sizes_[i].v_row_bytes);
-    }
+    });
 }
 
 void KvStorage::write_cell(int64_t cell, const char * bytes) {
-    const auto write = [&](char * rows, size_t row_bytes) {
+    for_all_rows([&](char * rows, size_t row_bytes) {
         std::memcpy(rows + static_cast<size_t>(cell) * row_bytes, bytes, row_bytes);
         bytes += row_bytes;
-    };
-    for (size_t i = 0; i < layers_.size(); i++) {
-        write(layers_[i].k, sizes_[i].k_row_bytes);
-        write(layers_[i].v, sizes_[i].v_row_bytes);
-    }
+    });
 }
 
 void KvStorage::give_back(int64_t first_cell) {
-    const auto release = [&](char * rows, size_t row_bytes) {
+    for_all_rows([&](char * rows, size_t row_bytes) {
         const size_t begin = round_up(static_cast<size_t>(first_cell) * row_bytes);
         const size_t end = round_up(static_cast<size_t>(n_cells_) * row_bytes);
         if (begin < end) {
             madvise(rows + begin, end - begin, MADV_DONTNEED);
         }
-    };
-    for (size_t i = 0; i < layers_.size(); i++) {
-        release(layers_[i].k, sizes_[i].k_row_bytes);
-        release(layers_[i].v, sizes_[i].v_row_bytes);
-    }
+    });
 }
 
 }  // namespace orin

@@ -42,6 +42,15 @@ class KvStorage {
     void give_back(int64_t first_cell);
 
    private:
+    // visit(rows, bytes of a row) for K and V of every layer, in the order of read_cell().
+    template <typename Visit>
+    void for_all_rows(const Visit & visit) const {
+        for (size_t i = 0; i < layers_.size(); i++) {
+            visit(layers_[i].k, sizes_[i].k_row_bytes);
+            visit(layers_[i].v, sizes_[i].v_row_bytes);
+        }
+    }
+
     std::vector<KvLayerSize> sizes_;
     int64_t n_cells_;
     size_t bytes_per_cell_;

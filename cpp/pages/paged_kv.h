@@ -88,6 +88,18 @@ class PagedKv {
     // One past the highest page in use or cached, at least 1: memory above it may be given back.
     int32_t committed_pages() const { return pool_.committed_pages(); }
     PageCounters counters() const;
+    // While one lives, what is looked up, adopted and committed is not counted: it is no traffic of steps.
+    class Uncounted {
+       public:
+        explicit Uncounted(PagedKv & pages) : pages_(pages), totals_(pages.totals_) {}
+        ~Uncounted() { pages_.totals_ = totals_; }
+        Uncounted(const Uncounted &) = delete;
+        Uncounted & operator=(const Uncounted &) = delete;
+
+       private:
+        PagedKv & pages_;
+        const PageCounters totals_;
+    };
     // Throws std::logic_error naming the invariant that does not hold. O(pages); for tests.
     void check() const;
 

@@ -26,7 +26,7 @@ struct RequestParams {
     std::vector<int32_t> prompt;
     int32_t max_tokens = 1;
     int32_t priority = 0;
-    double deadline_ms = std::numeric_limits<double>::infinity();  // of the clock of plan(); no token comes after it
+    double deadline_ms = std::numeric_limits<double>::infinity();  // of the clock of plan(); no step begins after it
 };
 
 struct Sampled {

@@ -202,8 +202,9 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
             kv = None
         if kv is None:
             return KvStats.unpaged(n_tokens, engine.n_ctx, token_bytes)
+        n_pages = kv["pages_used"] + kv["pages_cached"] + kv["pages_free"]
         return KvStats.paged(
-            n_tokens, engine.config.page_size, engine.kv_pages, token_bytes, kv["hit_rate"]
+            n_tokens, engine.config.page_size, n_pages, token_bytes, kv["hit_rate"]
         )
 
 

@@ -1,11 +1,11 @@
-"""A model ready to answer: the file checked and loaded, its tokenizer, and completions on it."""
+"""A model ready to answer: completions on it, their KV cache, and what is known about both."""
 
 from __future__ import annotations
 
 import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from orin_llm import _native
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig
 from orin_llm.engine.kv_memory import KvMemory, KvRoom
+from orin_llm.engine.loaded_model import LoadedModel, read_model_header
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.engine.step_record import StepRecord
 from orin_llm.engine.wakers import LoopWakers
-from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.gguf.footprint import kv_bytes_per_token
-from orin_llm.gguf.header import read_header
 from orin_llm.host.cpu import read_cpu
 from orin_llm.stats import StatsPublisher
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orin_llm.engine.request import Request
 
 
-class Engine:
+class Engine(LoadedModel):
     """One loaded model with one KV cache, which computes many completions at once.
 
     Completions may be started from any thread and any event loop. A thread of the engine's own
@@ -53,29 +53,12 @@ class Engine:
         on_progress: Callable[[LoadProgress], None] | None = None,
     ) -> None:
         self.config = config or EngineConfig()
-        self.model_path = Path(path)
         started = time.monotonic()
-        self.header = read_header(self.model_path)
-        if not self.header.tensors:
-            raise ModelFileError(
-                f"{path}: this file holds a vocabulary and no weights: choose a whole model",
-                path=str(path),
-            )
-        room = KvRoom.of(self.header, self.config)
+        header = read_model_header(path)
+        room = KvRoom.of(header, self.config)  # before anything is loaded
+        super().__init__(path, header, self.config, on_progress)
         self.n_ctx = room.n_ctx
         self.kv_pages = room.pages
-        weights_bytes = sum(tensor.nbytes for tensor in self.header.tensors)
-
-        def report(fraction: float) -> None:
-            if on_progress is not None:
-                elapsed = time.monotonic() - started
-                on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
-
-        self._model: _native.Model | None = _native.Model(
-            os.fsencode(path),
-            _native.ModelParams(gpu_layers=self.config.gpu_layers, use_mmap=self.config.use_mmap),
-            report,
-        )
         self.threads = self.config.threads or read_cpu().threads
         hooks = self.config.hooks.enabled
         self.native_params = _native.EngineParams(
@@ -91,7 +74,7 @@ class Engine:
             kv_pages=room.pages,
             prefix_cache=self.config.prefix_cache,
         )
-        self._runner: _native.Runner | None = _native.Runner(self._model, self.native_params)
+        self._runner: _native.Runner | None = _native.Runner(self.model, self.native_params)
         self._wakers = LoopWakers(self._runner)
         # At the latest when the interpreter ends: the thread must not outlive what it uses.
         self._process = os.getpid()
@@ -100,99 +83,11 @@ class Engine:
         self.publisher = StatsPublisher(self) if self.config.publish else None
 
     @property
-    def model(self) -> _native.Model:
-        """The native model. Raises OrinError when the engine is closed."""
-        if self._model is None:
-            raise OrinError("this engine is closed: make a new one")
-        return self._model
-
-    @property
     def runner(self) -> _native.Runner:
         """The native engine. Raises OrinError when the engine is closed."""
         if self._runner is None:
             raise OrinError("this engine is closed: make a new one")
         return self._runner
-
-    # Tokens and text
-
-    @property
-    def n_vocab(self) -> int:
-        """Tokens of the vocabulary."""
-        return self.model.n_vocab
-
-    @property
-    def bos_id(self) -> int:
-        """The id put before a text, or -1 where the model has none."""
-        return self.model.bos
-
-    @property
-    def eos_id(self) -> int:
-        """The id that ends a text, or -1 where the model has none."""
-        return self.model.eos
-
-    @property
-    def bos_token(self) -> str:
-        """The bos token as it is written in text, or ""."""
-        return self._text_of(self.bos_id)
-
-    @property
-    def eos_token(self) -> str:
-        """The eos token as it is written in text, or ""."""
-        return self._text_of(self.eos_id)
-
-    @property
-    def add_bos(self) -> bool:
-        """Whether `tokenize(add_special=True)` begins with the bos token."""
-        return self.model.add_bos
-
-    @cached_property
-    def eog_ids(self) -> frozenset[int]:
-        """Every token that ends an answer."""
-        return frozenset(self.model.eog_tokens())
-
-    @cached_property
-    def special_tokens(self) -> dict[str, int]:
-        """Control and user-defined tokens by the text they are written as."""
-        return {
-            text.decode("utf-8", "replace"): token
-            for text, token in self.model.special_tokens().items()
-        }
-
-    @property
-    def chat_template(self) -> str | None:
-        """The Jinja source that the file brings for chats, if it does."""
-        template = self.header.metadata.get("tokenizer.chat_template")
-        return template if isinstance(template, str) else None
-
-    def tokenize(
-        self, text: str | bytes, *, add_special: bool = True, parse_special: bool = False
-    ) -> list[int]:
-        """Token ids of a text.
-
-        Args:
-            text: UTF-8 when given as bytes; NULs are allowed.
-            add_special: begin with bos (and end with eos) where the model asks for it.
-            parse_special: read control tokens written in the text as those tokens.
-
-        Raises:
-            OrinError: the text is longer than 64 MiB, or its bytes are no text.
-        """
-        data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
-        return self.model.tokenize(data, add_special=add_special, parse_special=parse_special)
-
-    def token_bytes(self, token: int, *, special: bool = False) -> bytes:
-        """The bytes that one token stands for; a control token gives b"" unless `special`.
-
-        Raises OrinError for an id outside the vocabulary, as `detokenize` does.
-        """
-        return self.model.token_bytes(token, special=special)
-
-    def detokenize(self, tokens: Iterable[int], *, special: bool = False) -> bytes:
-        """The bytes that the tokens stand for together."""
-        return self.model.detokenize(list(tokens), special=special)
-
-    def _text_of(self, token: int) -> str:
-        return "" if token < 0 else self.token_bytes(token, special=True).decode("utf-8", "replace")
 
     # Work
 

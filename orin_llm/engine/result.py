@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orin_llm.percentile import PERCENTS, percentile
+
 FinishReason = Literal["stop", "length", "cancelled", "deadline"]
 
 
@@ -67,13 +69,7 @@ class Timings:
 
     def itl_percentile_ms(self, percent: float) -> float:
         """A percentile of the gaps between tokens, by linear interpolation; 0 without gaps."""
-        if not self.itl_ms:
-            return 0.0
-        ordered = sorted(self.itl_ms)
-        place = (len(ordered) - 1) * percent / 100
-        low = int(place)
-        high = min(low + 1, len(ordered) - 1)
-        return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+        return percentile(sorted(self.itl_ms), percent) if self.itl_ms else 0.0
 
 
 @dataclass(frozen=True)
@@ -163,7 +159,7 @@ class Result:
                 "sampling_ms": timings.sampling_ms,
                 "ttft_ms": timings.ttft_ms,
                 "tpot_ms": timings.tpot_ms,
-                "itl_ms": {f"p{p}": timings.itl_percentile_ms(p) for p in (50, 90, 95, 99)},
+                "itl_ms": {f"p{p}": timings.itl_percentile_ms(p) for p in PERCENTS},
                 "e2el_ms": timings.e2el_ms,
                 "prefill_tokens_per_s": timings.prefill_tokens_per_s,
                 "decode_tokens_per_s": timings.decode_tokens_per_s,

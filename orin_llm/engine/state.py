@@ -11,6 +11,7 @@ from typing import Protocol
 
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.fingerprint import model_fingerprint
+from orin_llm.engine.loaded_model import file_identity
 from orin_llm.engine.state_file import MAX_MODEL_NAME, StateFile, StateHead, write_state
 from orin_llm.errors import StateFileError
 from orin_llm.gguf.header import Header
@@ -18,6 +19,7 @@ from orin_llm.gguf.kv_layers import Hyperparameters
 
 # Tokens copied at once, a multiple of every page size: other requests' steps wait for no more.
 SLICE_TOKENS = 256
+_CONTEXT_STEP = 256  # tokens: llama.cpp rounds contexts up to a multiple
 
 
 class KvHolder(Protocol):
@@ -27,6 +29,8 @@ class KvHolder(Protocol):
     def config(self) -> EngineConfig: ...
     @property
     def model_path(self) -> Path: ...
+    @property
+    def model_file(self) -> tuple[int, int, int, int]: ...
     @property
     def header(self) -> Header: ...
     @property
@@ -111,6 +115,10 @@ def _cached_slices(engine: KvHolder, tokens: list[int]) -> Iterator[bytes]:
 
 
 def _head_of(engine: KvHolder) -> StateHead:
+    if file_identity(engine.model_path) != engine.model_file:
+        raise StateFileError(
+            f"{engine.model_path} is another file than the one that was loaded: start again with it"
+        )
     name = engine.header.metadata.get("general.name")
     return StateHead(
         model=model_fingerprint(engine.model_path),
@@ -125,7 +133,8 @@ def _head_of(engine: KvHolder) -> StateHead:
 def _uses_long_factors(engine: KvHolder) -> bool:
     """Whether keys are rotated by the second of two sets of RoPE factors (llama-model.cpp)."""
     has_two = any(tensor.name == "rope_factors_long.weight" for tensor in engine.header.tensors)
-    return has_two and engine.n_ctx > _original_context(engine)
+    padded = -(-engine.n_ctx // _CONTEXT_STEP) * _CONTEXT_STEP
+    return has_two and padded > _original_context(engine)
 
 
 def _original_context(engine: KvHolder) -> int:
