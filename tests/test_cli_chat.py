@@ -46,6 +46,7 @@ def test_an_unknown_command_is_hinted_and_the_chat_goes_on(chat: Chatter) -> Non
         ("/set temperature", "needs a value"),
         ("/set temperature hot", "expected a number"),
         ("/set color red", "unknown parameter"),
+        ("/set order sideways", "expected orin or llama"),
         ("/show colors", "expected one of info, parameters, system, template"),
         ("/regen", "nothing to answer again"),
         ("/save", "expected a file name"),

@@ -87,6 +87,7 @@ def test_parameters_are_set_by_name() -> None:
     changed = changed.with_value("max_tokens", "12").with_value("stop", "'END NOW' '#'")
     assert (changed.sampling.temperature, changed.sampling.seed) == (0.25, 7)
     assert (changed.max_tokens, changed.stop) == (12, ("END NOW", "#"))
+    assert changed.with_value("order", "llama").sampling.order == "llama"
     assert changed.with_value("seed", "none").sampling.seed is None
     assert changed.with_value("max_tokens", "none").max_tokens is None
     assert changed.with_value("stop", "none").stop == ()

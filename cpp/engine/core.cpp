@@ -5,6 +5,7 @@
 
 #include "clock.h"
 #include "runtime.h"
+#include "step_range.h"
 
 namespace orin {
 namespace {
@@ -141,9 +142,12 @@ void Core::note_plan(const StepBatch & batch, double now) {
 }
 
 void Core::compute(const StepBatch & batch) {
-    stepper_->computer().compute(batch);
-    const StepTimes & times = stepper_->computer().times();
     const bool is_prefill = record_.n_prompt_tokens > 0;
+    {
+        const StepRange range(is_prefill ? "prefill" : "decode");
+        stepper_->computer().compute(batch);
+    }
+    const StepTimes & times = stepper_->computer().times();
     EngineStats & counts = ledger_.counts();
     counts.times.upload_ms += times.upload_ms;
     (is_prefill ? counts.times.prefill_ms : counts.times.decode_ms) += times.compute_ms;
