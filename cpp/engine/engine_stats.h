@@ -35,6 +35,8 @@ struct EngineStats {
     int32_t page_size = 0;
     int64_t page_bytes = 0;  // 0: nothing is paged
     int64_t committed_bytes = 0;
+    int64_t bytes_after_prefill = 0;  // of used pages, after the last step of this phase
+    int64_t bytes_after_decode = 0;
 };
 
 struct StepRecord {

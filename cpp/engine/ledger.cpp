@@ -40,6 +40,9 @@ void Ledger::log(StepRecord record) {
     record.kv_bytes_used = published_.pages.used * published_.page_bytes;
     record.kv_bytes_committed = published_.committed_bytes;
     log_.add(record);
+    (record.n_prompt_tokens > 0 ? counts_.bytes_after_prefill : counts_.bytes_after_decode) = record.kv_bytes_used;
+    published_.bytes_after_prefill = counts_.bytes_after_prefill;
+    published_.bytes_after_decode = counts_.bytes_after_decode;
 }
 
 }  // namespace orin
