@@ -108,6 +108,16 @@ def test_a_step_may_hold_more_tokens_than_one_sequence(tiny_model: Path) -> None
         assert [len(finish(completion)) for completion in together] == [4] * 16
 
 
+def test_the_cache_is_told_by_phase(engine: Engine) -> None:
+    completion = start(engine, prompt(1, 33), 200)
+    next(completion)
+    next(completion)
+    kv = engine.stats()["kv"]
+    page_bytes = kv["bytes_reserved"] // engine.kv_pages
+    assert kv["bytes_after_prefill"] == 3 * page_bytes
+    assert kv["bytes_after_decode"] >= kv["bytes_after_prefill"]
+
+
 def test_a_shared_beginning_is_computed_once(engine: Engine) -> None:
     system = prompt(1, 160)
     first = start(engine, [*system, 101, 102])

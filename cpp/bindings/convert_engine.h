@@ -80,6 +80,7 @@ inline pybind11::dict to_dict(const EngineStats & stats) {
             "page_size"_a = stats.page_size, "pages_used"_a = pages.used, "pages_cached"_a = pages.cached,
             "pages_free"_a = pages.free, "pages_shared"_a = pages.shared,
             "bytes_used"_a = pages.used * stats.page_bytes, "bytes_committed"_a = stats.committed_bytes,
+            "bytes_after_prefill"_a = stats.bytes_after_prefill, "bytes_after_decode"_a = stats.bytes_after_decode,
             "bytes_reserved"_a = n_pages * stats.page_bytes, "hit_rate"_a = pages.hit_rate(),
             "fragmentation"_a = pages.fragmentation(stats.page_size), "lookups"_a = pages.lookups,
             "misses"_a = pages.misses, "evictions"_a = pages.evictions, "copies"_a = pages.copies,
