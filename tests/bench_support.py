@@ -45,6 +45,7 @@ def step(
         sampling_ms=0.1 * duration_ms,
         n_prompt_tokens=prompt,
         n_decode_tokens=decode,
+        kv_tokens=number * 100,
         kv_bytes_used=number * MiB,
         kv_bytes_committed=2 * number * MiB,
     )

@@ -121,6 +121,9 @@ def test_stock_takes_turns_with_the_same_work(needs_stock: None, smollm2: Path) 
         (("--kv-memory", "much"), "--kv-memory"),
         (("--trace", "t.csv"), "--trace has no place in single"),
         (("-p", "99999"), "-c/--ctx-size"),
+        (("-p", "9" * 5000), "-p has a number of 5000 digits"),
+        (("--kv-memory", "9" * 400 + "GB"), "--kv-memory"),
+        (("concurrent", "--trace", "/nope"), "--trace /nope: No such file"),
         (("concurrent", "-np", "65"), "at most 64 (-np)"),
         (("interference", "-np", "63"), "at most 64 (-np)"),
         (("shared-prefix", "--peer", "stock"), "--peer stock can only run"),
@@ -132,6 +135,45 @@ def test_wrong_usage_exits_with_2_before_anything_is_measured(
     done = CliRunner().invoke(app, ["bench", "-m", str(tiny_model), *arguments])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and complaint in done.stderr
+
+
+LONG_BEHIND_SHORT = ("-p", "8", "-n", "2,2000", "-r", "9", "--warmup", "0", "-t", "1")
+
+
+def interrupted_in_the_second(model: Path, layout: str) -> str:
+    """The stdout of a run that Ctrl-C ended in the second of two workloads."""
+    process = start([*CLI, "bench", "-m", str(model), *LONG_BEHIND_SHORT, "-o", layout])
+    assert process.stderr is not None
+    while "n2000" not in process.stderr.readline():
+        pass
+    out, err = interrupt(process)
+    assert process.returncode == 130 and "Traceback" not in err
+    return out
+
+
+def test_ctrl_c_keeps_the_results_of_what_had_ended(smollm2: Path) -> None:
+    assert "| single p8 n2 |" in interrupted_in_the_second(smollm2, "md")
+    (row,) = csv.DictReader(io.StringIO(interrupted_in_the_second(smollm2, "csv")))
+    assert (row["label"], row["completed"]) == ("single p8 n2", "9")
+    assert interrupted_in_the_second(smollm2, "json") == ""
+
+
+def test_json_lines_come_as_soon_as_each_result_is_there(smollm2: Path) -> None:
+    process = start([*CLI, "bench", "-m", str(smollm2), *LONG_BEHIND_SHORT, "-o", "jsonl", "-q"])
+    assert process.stdout is not None
+    assert json.loads(process.stdout.readline())["label"] == "single p8 n2"
+    assert process.poll() is None
+    out, _ = interrupt(process)
+    assert (process.returncode, out) == (130, "")
+
+
+@pytest.mark.parametrize("layout", ["md", "json", "jsonl", "csv"])
+def test_an_error_keeps_the_results_of_what_had_ended(smollm2: Path, layout: str) -> None:
+    lengths = ("-np", "1", "-p", "2", "-n", "30", "--long-prompt", "40,4", "--short-prompt", "2")
+    arguments = ("interference", *lengths, "--chunk-size", "32", "-r", "1", "-t", "1", "-q")
+    code, out, err = run_bench(smollm2, *arguments, "--warmup", "0", "-o", layout)
+    assert code == 2 and "no step of the long prompt had 32" in err
+    assert "long 40" in out and "long 4 " not in out
 
 
 def test_ctrl_c_ends_all_processes_and_prints_no_result(needs_stock: None, smollm2: Path) -> None:

@@ -56,6 +56,17 @@ def test_numbers_below_the_least_and_above_any_context_are_refused() -> None:
             parse_numbers(text, "-p")
 
 
+@pytest.mark.parametrize("text", ["{}", "1,{}", "{}-9", "1-{}", "1-9+{}", "1-9*{}"])
+def test_more_digits_than_python_reads_are_refused_by_flag(text: str) -> None:
+    with pytest.raises(
+        UsageError, match="^-p has a number of 5000 digits: expected at most 4194304"
+    ):
+        parse_numbers(text.format("9" * 5000), "-p")
+    for drawn in ("{}..9", "1..{}"):
+        with pytest.raises(UsageError, match="^-n has a number of 5000 digits"):
+            parse_lengths(drawn.format("9" * 5000), "-n")
+
+
 def test_a_range_of_too_many_values_is_refused() -> None:
     assert len(parse_numbers(f"1-{MAX_VALUES}", "-p")) == MAX_VALUES
     with pytest.raises(UsageError, match="more than 1000 values"):

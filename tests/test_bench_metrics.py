@@ -21,6 +21,7 @@ from orin_llm.bench.metrics import (
     spreads,
 )
 from orin_llm.bench.records import KvUse, RequestRecord, Run
+from orin_llm.errors import OrinError
 
 some_requests = st.lists(requests(), min_size=1, max_size=8)
 
@@ -152,14 +153,28 @@ def test_host_time_is_of_steps() -> None:
     assert (found.count, found.mean) == (2, pytest.approx(1.5))
 
 
-def test_kv_peaks_come_from_the_steps_and_the_moment_of_most_use() -> None:
-    use = KvUse(5 * MiB, 3 * MiB, 99 * MiB, fragmentation=0.2, lookups=1000, misses=5)
-    found = kv_figures(Run((), (step(1, 0, 1), step(2, 1, 1)), use))
-    assert found["peak_bytes_used"] == 5 * MiB
-    assert found["peak_bytes_committed"] == 4 * MiB
-    assert found["bytes_over_tokens"] == pytest.approx(1.25)
+def test_memory_is_told_of_the_fullest_step() -> None:
+    use = KvUse(token_bytes=MiB // 125, bytes_reserved=99 * MiB, lookups=1000, misses=5)
+    steps = (step(1, 0, 1), step(3, 1, 1), replace(step(3, 2, 1), kv_tokens=375), step(2, 3, 1))
+    found = kv_figures(Run((), steps, use))
+    assert found["peak_bytes_used"] == 3 * MiB
+    assert found["peak_bytes_committed"] == 6 * MiB
+    # 300 tokens of a 125th MiB in 3 MiB; the step after it was as full, with more tokens.
+    assert found["bytes_over_tokens"] == pytest.approx(375 / 300, rel=1e-4)
+    assert found["fragmentation"] == pytest.approx(1 - 300 / 375, rel=1e-3)
     assert found["hit_rate"] == pytest.approx(0.995)
-    assert kv_figures(Run(())) == {}
+
+
+def test_memory_that_no_step_left_in_use_wastes_nothing_that_could_be_told() -> None:
+    use = KvUse(token_bytes=64, bytes_reserved=MiB, lookups=0, misses=0)
+    empty = replace(step(1, 0, 1), kv_tokens=0, kv_bytes_used=0)
+    found = kv_figures(Run((), (empty,), use))
+    assert (found["peak_bytes_used"], found["hit_rate"]) == (0, 1)
+    assert not {"bytes_over_tokens", "fragmentation"} & found.keys()
+
+
+def test_what_is_not_paged_has_no_memory_to_tell_of() -> None:
+    assert kv_figures(Run((), (step(1, 0, 1),))) == {}
 
 
 def test_speedup_is_the_ratio_of_pairs_above_one_where_the_first_is_faster() -> None:
@@ -193,3 +208,9 @@ def test_the_only_request_of_a_role_is_found() -> None:
     assert len(run.completed()) == 2
     with pytest.raises(ValueError):
         run.one("short")
+
+
+def test_a_run_in_which_a_request_failed_says_why() -> None:
+    run_of(request([1])).require_all_completed()
+    with pytest.raises(OrinError, match="^a request failed: lost$"):
+        run_of(request([1]), failed("lost"), failed("found")).require_all_completed()

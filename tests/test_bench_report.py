@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ ENVIRONMENT = {
 OURS: dict[str, object] = {"name": "orin-llm all", "threads": 2, "chunk_size": 512}
 STOCK: dict[str, object] = {"name": "stock", "threads": 2, "chunk_size": 512}
 SINGLE = Streams(1, Lengths(100, 100), Lengths(3, 3))
-USE = KvUse(5 * MiB, 9 * MiB, 99 * MiB, fragmentation=0.2, lookups=1000, misses=5)
+USE = KvUse(MiB // 125, 99 * MiB, lookups=1000, misses=5)  # of 1 MiB, 100 tokens take 0.8
 
 
 def result(
@@ -141,6 +142,7 @@ def test_markdown_tables_hold_the_figures(report: Report) -> None:
     assert [row["mean"] for row in ttft] == ["500.0", "1500"]
     (kv,) = table(text, "page hits")
     assert (kv["fragmentation"], kv["page hits"]) == ("20.0 %", "99.50 %")
+    assert kv["bytes / tokens' own"] == "1.250"
 
 
 def test_numbers_are_aligned_to_the_right_and_columns_line_up(report: Report) -> None:
@@ -168,6 +170,18 @@ def test_figures_of_one_workload_have_a_table_of_their_own() -> None:
     found = {row["figure"]: row["median"] for row in table(text, "figure")}
     assert found["others_over_first"] == "0.100"
     assert "times as fast" not in text and "page hits" not in text
+
+
+def test_reports_of_one_environment_make_one(report: Report) -> None:
+    ours, stock = (Report(ENVIRONMENT, (one,)) for one in report.results)
+    assert Report.joined([ours, stock]) == report
+
+
+def test_markdown_leaves_open_what_no_step_told() -> None:
+    quick = replace(step(1, 0, 10), kv_tokens=0, kv_bytes_used=0)
+    run = replace(single(1.0, USE), steps=(quick,))
+    (kv,) = table(FORMATS["md"](Report(ENVIRONMENT, (result(SINGLE, OURS, [run]),))), "page hits")
+    assert (kv["KV used"], kv["fragmentation"], kv["page hits"]) == ("0 B", "", "99.50 %")
 
 
 def test_failures_are_counted_and_told() -> None:

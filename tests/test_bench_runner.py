@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,9 @@ import pytest
 from orin_llm.bench.campaign import Campaign, alternate, measure
 from orin_llm.bench.interference import Interference
 from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.metrics import kv_figures
 from orin_llm.bench.records import Run
+from orin_llm.bench.result import Report
 from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.shared_prefix import SharedPrefix
 from orin_llm.bench.streams import Streams, Traced
@@ -87,15 +91,28 @@ def test_what_lies_at_depth_is_cached_and_in_no_step(runner: EngineRunner) -> No
     assert sum(step.n_prompt_tokens for step in run.steps) == 40
 
 
-def test_the_kv_cache_is_seen_when_most_of_it_is_used(runner: EngineRunner) -> None:
+def test_the_fullest_step_tells_pages_and_the_tokens_in_them(runner: EngineRunner) -> None:
     run = runner.run(build(runner, Streams(2, Lengths(64, 64), Lengths(8, 8))))
-    assert run.kv is not None
+    found = kv_figures(run)
     row = runner.engine.kv_row_bytes
     # 64 tokens and up to 7 more, in pages of 16.
-    assert run.kv.bytes_used == 2 * 80 * row
-    assert 0 < run.kv.fragmentation <= 1 - 65 / 80
-    assert run.kv.bytes_committed >= run.kv.bytes_used
-    assert 0 < run.kv.misses < run.kv.lookups
+    assert found["peak_bytes_used"] == 2 * 80 * row
+    fullest = [step.kv_bytes_used for step in run.steps].index(2 * 80 * row)
+    tokens = sum(s.n_prompt_tokens + s.n_decode_tokens for s in run.steps[: fullest + 1])
+    assert run.steps[fullest].kv_tokens == tokens
+    assert found["bytes_over_tokens"] == pytest.approx(160 / tokens)
+    assert found["fragmentation"] == pytest.approx(1 - tokens / 160)
+    assert found["peak_bytes_committed"] >= found["peak_bytes_used"]
+    assert run.kv is not None and 0 < run.kv.misses < run.kv.lookups
+
+
+def test_tokens_of_one_step_come_at_one_time_in_all_requests(runner: EngineRunner) -> None:
+    run = runner.run(build(runner, Streams(3, Lengths(8, 8), Lengths(6, 6))))
+    times = sorted(at for record in run.requests for at in record.token_ms)
+    gaps = [later - earlier for earlier, later in pairwise(times)]
+    # Tokens of one step have one time but for how sums are rounded; steps take longer.
+    steps = 1 + sum(gap > 1e-5 for gap in gaps)
+    assert steps == len(run.steps)
 
 
 def test_a_trace_is_submitted_at_its_times(runner: EngineRunner) -> None:
@@ -148,6 +165,7 @@ def test_the_settings_say_what_the_engine_was_made_with(runner: EngineRunner) ->
     settings = runner.settings
     assert settings["name"] == "orin-llm all"
     assert (settings["threads"], settings["chunk_size"], settings["max_batch"]) == (1, CHUNK, 6)
+    assert settings["kv_memory"] == 6 * 256  # tokens
 
 
 @pytest.mark.parametrize("text", ["all", "none", "-rope", "-attention,-pages"])
@@ -189,7 +207,9 @@ def test_two_engines_and_every_combination_are_measured(tiny_model: Path) -> Non
         ab=Hooks.none(),
         repetitions=2,
     )
-    report = measure(campaign, Engine, lambda line: None)
+    reports = list(measure(campaign, Engine, lambda line: None))
+    assert [len(report.results) for report in reports] == [2, 2, 2, 2]
+    report = Report.joined(reports)
     assert [(r.label, r.engine["name"], r.engine["page_size"]) for r in report.results] == [
         (scenario.label, f"orin-llm {hooks}", page_size)
         for page_size in (16, 32)
@@ -199,6 +219,43 @@ def test_two_engines_and_every_combination_are_measured(tiny_model: Path) -> Non
     assert all(r.completed == 2 * int(str(r.workload["streams"])) for r in report.results)
     assert all((r.speedup == {}) == (r.engine["name"] == "orin-llm all") for r in report.results)
     assert report.environment["model"]["name"] == "tiny"
+
+
+@pytest.mark.parametrize("kv_memory", [None, "64", "9KiB"])
+def test_the_engines_of_a_comparison_have_the_same_memory_and_chunks(
+    tiny_model: Path, kv_memory: str | None
+) -> None:
+    loaded: list[Engine] = []
+
+    def load(path: Path, config: EngineConfig) -> Engine:
+        if loaded and config.kv_memory is None:
+            config = replace(config, kv_memory="32")  # as if less were free by now
+        loaded.append(Engine(path, config))
+        return loaded[-1]
+
+    campaign = Campaign(
+        tiny_model,
+        (EngineConfig(threads=1, kv_memory=kv_memory),),
+        (Streams(2, Lengths(20, 20), Lengths(2, 2)),),
+        ab=Hooks.none(),
+        repetitions=1,
+    )
+    (report,) = measure(campaign, load, lambda line: None)
+    ours, other = (result.engine for result in report.results)
+    assert loaded[0].kv_pages == loaded[1].kv_pages
+    for name in ("kv_memory", "chunk_size", "n_ctx"):
+        assert ours[name] == other[name]
+
+
+def test_a_chunk_is_told_as_the_engine_computes_it(smollm2: Path) -> None:
+    long = Interference(1, Lengths(2, 2), Lengths(40, 40), long_prompt=255, short_prompt=1)
+    config = EngineConfig(threads=1, kv_memory="1024")  # so the context is just for the requests
+    campaign = Campaign(smollm2, (config,), (long,), repetitions=1, warmup=0)
+    (report,) = measure(campaign, Engine, lambda line: None)
+    (found,) = report.results
+    # Not the 512 that were asked for: a step has room for a token of each request beside it.
+    assert (found.engine["n_ctx"], found.engine["chunk_size"]) == (256, 253)
+    assert found.figures["chunk_step_ms"].median > 0
 
 
 def test_a_campaign_that_cannot_be_is_refused(tiny_model: Path) -> None:
@@ -221,4 +278,4 @@ def test_a_peer_that_is_not_installed_is_told_before_anything_is_loaded(
         tiny_model, (EngineConfig(),), (Streams(1, Lengths(8, 8), Lengths(2, 2)),), stock=True
     )
     with pytest.raises(DeviceUnavailable):
-        measure(campaign, lambda path, config: pytest.fail("loaded"), lambda line: None)
+        list(measure(campaign, lambda path, config: pytest.fail("loaded"), lambda line: None))

@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 from bench_support import children
+from processes import python, run
 
+from orin_llm.bench import stock
 from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.peer import Peer
 from orin_llm.bench.stock import StockPeer
 from orin_llm.bench.streams import Streams
 from orin_llm.errors import DeviceUnavailable, OrinError
@@ -52,6 +55,26 @@ def test_all_unfinished_answers_get_a_token_in_the_same_step(peer: StockPeer) ->
     assert third == second[:3]
 
 
+def test_those_that_still_run_have_the_first_sequence_ids(
+    needs_stock: None, tiny_model: Path
+) -> None:
+    # In a process of its own: two builds of llama.cpp do not meet in one.
+    program = f"""
+        import sys
+        sys.path.insert(0, {str(Path(stock.__file__).parent)!r})
+        from stock_peer import Peer
+        peer = Peer({str(tiny_model)!r}, 64, 8, 1, 5)
+        steps = []
+        decode = peer._decode
+        peer._decode = lambda rows: (steps.append([row[2] for row in rows]), decode(rows))
+        peer.serve([[5] * 3] * 5, [4, 1, 6, 3, 4], 0)
+        print(steps[-5:])
+    """
+    done = run(python(program))
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2], [0], [0]]
+
+
 def test_what_lies_at_depth_is_not_timed_and_changes_no_answer(peer: StockPeer) -> None:
     prompts = [text["prompt_tokens"] for text in GOLDEN[:2]]
     whole, _ = peer.serve(prompts, [4, 4])
@@ -68,6 +91,22 @@ def test_a_run_has_the_workload_s_lengths(peer: StockPeer) -> None:
         assert record.cached_tokens == 16
         assert record.token_ms[0] > 0 and list(record.token_ms) == sorted(record.token_ms)
         assert record.finished_ms == record.token_ms[-1]
+
+
+def test_the_last_words_of_a_peer_that_died_are_told(tmp_path: Path) -> None:
+    program = tmp_path / "dies.py"
+    program.write_text(
+        "import os, sys\n"
+        "print(sys.stdin.readline(), end='', flush=True)\n"
+        "sys.stdin.readline()\n"
+        "print('some more\\nGGML_ASSERT(x > 0) failed\\n', file=sys.stderr, flush=True)\n"
+        "os.abort()\n"
+    )
+    with (
+        Peer(program, {"ready": True}) as peer,
+        pytest.raises(OrinError, match=r"ended with status -6: GGML_ASSERT\(x > 0\) failed$"),
+    ):
+        peer.ask({})
 
 
 def test_a_model_that_stock_cannot_load_is_an_error_that_says_so(

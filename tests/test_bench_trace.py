@@ -76,9 +76,11 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, text: str, complai
         read_trace(path)
 
 
-def test_a_trace_that_is_not_there_is_no_traceback(tmp_path: Path) -> None:
-    with pytest.raises(OSError):
+def test_a_trace_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--trace .*none: No such file.*: name a file of JSON"):
         read_trace(tmp_path / "none")
+    with pytest.raises(UsageError, match="Is a directory"):
+        read_trace(tmp_path)
 
 
 @in_one_folder

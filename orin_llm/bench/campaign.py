@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -77,8 +77,8 @@ Load = Callable[[Path, EngineConfig], Engine]
 Say = Callable[[str], None]
 
 
-def measure(campaign: Campaign, load: Load, say: Say) -> Report:
-    """Run everything.
+def measure(campaign: Campaign, load: Load, say: Say) -> Iterator[Report]:
+    """Run everything; a report of each workload on each engine as soon as it ends.
 
     Args:
         load: makes an engine.
@@ -91,21 +91,22 @@ def measure(campaign: Campaign, load: Load, say: Say) -> Report:
     if campaign.stock:
         require_stock()
     where: dict[str, Any] = {}
-    results: list[Result] = []
     for config in campaign.configs:
         with ExitStack() as engines:
-            runners = [
-                EngineRunner(engines.enter_context(load(campaign.model, one)))
-                for one in _engine_configs(campaign, config)
-            ]
+
+            def start(config: EngineConfig, engines: ExitStack = engines) -> EngineRunner:
+                return EngineRunner(engines.enter_context(load(campaign.model, config)))
+
+            runners = [start(_sized(campaign, config))]
+            if campaign.ab is not None:
+                runners.append(start(_alike(runners[0], campaign.ab)))
             where = where or environment(runners[0].engine)
             for scenario in campaign.scenarios:
-                results += _turns(campaign, scenario, runners, say)
-    return Report(where, tuple(results))
+                yield Report(where, tuple(_turns(campaign, scenario, runners, say)))
 
 
-def _engine_configs(campaign: Campaign, config: EngineConfig) -> list[EngineConfig]:
-    """The engine of a configuration, and the one it takes turns with: room for every scenario.
+def _sized(campaign: Campaign, config: EngineConfig) -> EngineConfig:
+    """The configuration with room for every scenario.
 
     The context is at least a chunk, as far as the model goes and the KV memory is not limited: an
     engine cuts chunks to its context.
@@ -115,8 +116,17 @@ def _engine_configs(campaign: Campaign, config: EngineConfig) -> list[EngineConf
     if config.kv_memory is None:
         chunk = min(config.chunk_size + n_seq, context(read_header(campaign.model)))
         n_ctx = max(n_ctx, chunk)
-    sized = replace(config, n_ctx=n_ctx, max_batch=n_seq)
-    return [sized] if campaign.ab is None else [sized, replace(sized, hooks=campaign.ab)]
+    return replace(config, n_ctx=n_ctx, max_batch=n_seq)
+
+
+def _alike(first: EngineRunner, hooks: Hooks) -> EngineConfig:
+    """The engine that takes turns with the first: of the same memory and chunks.
+
+    The first one's follow from what was free when it was made, and from its hooks.
+    """
+    chunk_size = first.engine.chunk_size
+    config = first.engine.config
+    return replace(config, hooks=hooks, kv_memory=first.kv_memory, chunk_size=chunk_size)
 
 
 def _turns(
@@ -130,7 +140,7 @@ def _turns(
                 campaign.model,
                 n_ctx=scenario.n_ctx,
                 n_seq=scenario.n_seq,
-                chunk_size=engine.config.chunk_size,
+                chunk_size=engine.chunk_size,
                 threads=engine.threads,
                 kv_type=engine.config.kv_type,
             )
@@ -143,7 +153,7 @@ def _turns(
             campaign.repetitions,
             lambda text: say(f"{scenario.label}, {text}"),
         )
-    conditions = Conditions(scenario, engine.config.chunk_size, campaign.warmup, campaign.seed)
+    conditions = Conditions(scenario, engine.chunk_size, campaign.warmup, campaign.seed)
     return [
         conditions.result(contender.settings, its_runs, runs[0])
         for contender, its_runs in zip(contenders, runs, strict=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-PERCENTS = (50, 90, 95, 99)
+from orin_llm.percentile import PERCENTS, percentile
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,8 @@ class Distribution:
         """None without values."""
         if not values:
             return None
-        percentiles = (float(value) for value in np.percentile(values, PERCENTS))
+        ordered = sorted(values)
+        percentiles = (percentile(ordered, percent) for percent in PERCENTS)
         return cls(len(values), float(np.mean(values)), float(np.std(values)), *percentiles)
 
 

@@ -7,9 +7,10 @@ from itertools import pairwise
 from statistics import median
 
 from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.metrics import known
 from orin_llm.bench.records import RequestRecord, Run
 from orin_llm.bench.workload import Prompts, Submission, Wave, Workload
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,8 @@ class Interference:
             OrinError: a request failed.
             UsageError: the streams ended too early, or no step had a full chunk.
         """
+        run.require_all_completed()
         streams = run.completed("stream")
-        if len(run.completed()) < len(run.requests):
-            raise OrinError(f"a request failed: {next(r.error for r in run.requests if r.error)}")
         long, short = run.one("long"), run.one("short")
         if min(r.token_ms[-1] for r in streams) < long.token_ms[0]:
             raise UsageError(
@@ -90,14 +90,14 @@ class Interference:
             )
         chunk_ms = median(chunk_steps)
         worst_ms = max(_worst_gap_ms(stream, long) for stream in streams)
-        short_ms = short.token_ms[0] - short.submitted_ms
+        long_ms, short_ms = known([long.ttft_ms, short.ttft_ms])
         return {
             "chunk_step_ms": chunk_ms,
             "worst_itl_ms": worst_ms,
             "worst_itl_in_chunk_steps": worst_ms / chunk_ms,
             "short_ttft_ms": short_ms,
             "short_ttft_in_chunk_steps": short_ms / chunk_ms,
-            "long_ttft_ms": long.token_ms[0] - long.submitted_ms,
+            "long_ttft_ms": long_ms,
         }
 
 

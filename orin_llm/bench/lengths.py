@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from orin_llm.errors import UsageError
 
 MAX_NUMBER = 1 << 22  # no context is longer
+_MAX_DIGITS = 20  # Python reads no more than some thousands
 MAX_VALUES = 1000  # of one flag
 _RANGE = re.compile(r"(\d+)-(\d+)(?:([+*])(\d+))?")
 _MIXED = re.compile(r"(\d+)\.\.(\d+)")
@@ -48,7 +49,7 @@ def parse_lengths(text: str, flag: str, least: int = 1) -> list[Lengths]:
     lengths: list[Lengths] = []
     for part in text.split(","):
         if match := _MIXED.fullmatch(part.strip()):
-            low, high = int(match[1]), int(match[2])
+            low, high = _integer(match[1], flag), _integer(match[2], flag)
             if low > high:
                 raise UsageError(f"{flag} {part.strip()}: the range ends before it begins")
             _check([low, high], flag, least)
@@ -64,17 +65,25 @@ def _check(values: list[int], flag: str, least: int) -> None:
             raise UsageError(f"{flag} has {value}: expected {least} … {MAX_NUMBER}")
 
 
+def _integer(digits: str, flag: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise UsageError(
+            f"{flag} has a number of {len(digits)} digits: expected at most {MAX_NUMBER}"
+        )
+    return int(digits)
+
+
 def _numbers(part: str, flag: str) -> list[int]:
     if part.isascii() and part.isdigit():
-        return [int(part)]
+        return [_integer(part, flag)]
     match = _RANGE.fullmatch(part)
     if not match:
         raise UsageError(
             f"{flag} has {part!r}: expected a number, a list such as 1,4,16 or a range such as "
             "1-8, 128-512+128 or 1-16*2"
         )
-    value, last = int(match[1]), int(match[2])
-    step = int(match[4] or 1)
+    value, last = _integer(match[1], flag), _integer(match[2], flag)
+    step = _integer(match[4] or "1", flag)
     times = match[3] == "*"
     if value > last or step < 1 + times or (times and value == 0):
         raise UsageError(f"{flag} has {part!r}: this range has no end")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from orin_llm.bench.distribution import PERCENTS, Spread
+from orin_llm.bench.distribution import Spread
 from orin_llm.bench.result import Report, Result
 from orin_llm.host.units import size_text
 from orin_llm.models.describe import count_text
+from orin_llm.percentile import PERCENTS
 
 EXCLUDED = (
     "From the request to the token on the engine's thread. Included: queueing, sampling. Excluded: "
@@ -160,8 +161,8 @@ def _kv(results: Sequence[Result]) -> str:
             *names,
             size_text(result.kv["peak_bytes_used"].max),
             size_text(result.kv["peak_bytes_committed"].max),
-            f"{result.kv['bytes_over_tokens'].max:.3f}",
-            f"{100 * result.kv['fragmentation'].max:.1f} %",
+            f"{waste.max:.3f}" if (waste := result.kv.get("bytes_over_tokens")) else "",
+            f"{100 * part.max:.1f} %" if (part := result.kv.get("fragmentation")) else "",
             f"{100 * result.kv['hit_rate'].min:.2f} %",
         ]
         for names, result in zip(_names(results), results, strict=True)

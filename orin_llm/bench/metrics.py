@@ -13,11 +13,11 @@ def latencies(runs: Sequence[Run]) -> dict[str, Distribution | None]:
     """TTFT, TPOT, ITL, E2EL and queueing time of all completed requests; host time of all steps."""
     requests = [request for run in runs for request in run.completed()]
     values: dict[str, list[float]] = {
-        "ttft_ms": _known([r.ttft_ms for r in requests]),
-        "tpot_ms": _known([r.tpot_ms for r in requests]),
+        "ttft_ms": known([r.ttft_ms for r in requests]),
+        "tpot_ms": known([r.tpot_ms for r in requests]),
         "itl_ms": [gap for r in requests for gap in r.itl_ms],
         "e2el_ms": [r.e2el_ms for r in requests],
-        "queue_ms": _known([r.queue_ms for r in requests]),
+        "queue_ms": known([r.queue_ms for r in requests]),
         "host_ms": [step.host_ms for run in runs for step in run.steps],
     }
     return {name: Distribution.of(found) for name, found in values.items()}
@@ -44,8 +44,8 @@ def figures(run: Run) -> dict[str, float]:
         "requests_per_s": _rate(len(requests), seconds),
         "output_tokens_per_s": _rate(output, seconds),
         "total_tokens_per_s": _rate(output + sum(r.prompt_tokens for r in requests), seconds),
-        "ttft_ms": mean(_known([r.ttft_ms for r in requests])),
-        "tpot_ms": _mean(_known([r.tpot_ms for r in requests])),
+        "ttft_ms": mean(known([r.ttft_ms for r in requests])),
+        "tpot_ms": _mean(known([r.tpot_ms for r in requests])),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -77,19 +77,24 @@ def peak_concurrency(requests: Sequence[RequestRecord]) -> int:
 
 
 def kv_figures(run: Run) -> dict[str, float]:
-    """Memory of the KV cache: its peaks, and what it looked like when most was in use."""
-    if run.kv is None:
+    """Memory of the KV cache: its peaks, and what of it was wasted in the fullest step.
+
+    Of several steps that were as full as any, the first: the others put more tokens there.
+    """
+    if run.kv is None or not run.steps:
         return {}
-    return {
-        "peak_bytes_used": max([run.kv.bytes_used, *(s.kv_bytes_used for s in run.steps)]),
-        "peak_bytes_committed": max(
-            [run.kv.bytes_committed, *(s.kv_bytes_committed for s in run.steps)]
-        ),
+    fullest = max(run.steps, key=lambda step: step.kv_bytes_used)
+    found: dict[str, float] = {
+        "peak_bytes_used": fullest.kv_bytes_used,
+        "peak_bytes_committed": max(step.kv_bytes_committed for step in run.steps),
         "bytes_reserved": run.kv.bytes_reserved,
-        "bytes_over_tokens": run.kv.bytes_over_tokens,
-        "fragmentation": run.kv.fragmentation,
         "hit_rate": run.kv.hit_rate,
     }
+    token_bytes = fullest.kv_tokens * run.kv.token_bytes
+    if token_bytes:
+        found["bytes_over_tokens"] = fullest.kv_bytes_used / token_bytes
+        found["fragmentation"] = 1 - token_bytes / fullest.kv_bytes_used
+    return found
 
 
 def spreads(values: Sequence[dict[str, float]]) -> dict[str, Spread]:
@@ -118,7 +123,8 @@ def _speedup(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
     return {name: ratios[name] for name in a if name in ratios}
 
 
-def _known(values: Sequence[float | None]) -> list[float]:
+def known(values: Sequence[float | None]) -> list[float]:
+    """Those that are not None."""
     return [value for value in values if value is not None]
 
 

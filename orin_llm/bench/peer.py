@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryFile
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -22,12 +24,16 @@ class Peer:
     """
 
     def __init__(self, program: Path, settings: dict[str, Any]) -> None:
+        # A pipe that nobody reads would fill up.
+        self._stderr = TemporaryFile("w+", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
             [sys.executable, str(program)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=self._stderr,
             text=True,
+            # So the last line is the assertion that failed in ggml.
+            env={**os.environ, "GGML_NO_BACKTRACE": "1"},
         )
         try:
             self.ask(settings)
@@ -50,15 +56,22 @@ class Peer:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise OrinError(f"the stock peer ended with status {self._process.wait()}")
+            status = self._process.wait()
+            raise OrinError(f"the stock peer ended with status {status}: {self._last_words()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise OrinError(f"the stock peer failed: {answer['error']}")
         return answer
 
+    def _last_words(self) -> str:
+        self._stderr.seek(0)
+        lines = [line.strip() for line in self._stderr if line.strip()]
+        return lines[-1] if lines else "it said nothing"
+
     def close(self) -> None:
         self._process.terminate()
         self._process.communicate()
+        self._stderr.close()
 
     def __enter__(self: Self) -> Self:
         return self

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from orin_llm.errors import OrinError
+
 if TYPE_CHECKING:
     from orin_llm.engine import StepRecord
 
@@ -68,26 +70,19 @@ class RequestRecord:
 
 @dataclass(frozen=True)
 class KvUse:
-    """The KV cache of one run, when most of it was in use.
+    """The KV cache in one run; each step tells what of it was in use.
 
     Attributes:
-        bytes_used: of pages that hold a token of a running request.
-        fragmentation: part of them that holds no token.
+        token_bytes: of one token, all layers together.
+        bytes_reserved: what it may hold.
         lookups, misses: pages that attention read in all steps of the run; and those of them that
             had to be committed, copied or computed again for it.
     """
 
-    bytes_used: int
-    bytes_committed: int
+    token_bytes: int
     bytes_reserved: int
-    fragmentation: float
     lookups: int
     misses: int
-
-    @property
-    def bytes_over_tokens(self) -> float:
-        """Bytes of the used pages over those of the tokens in them: 1 wastes nothing."""
-        return 1 / (1 - self.fragmentation)
 
     @property
     def hit_rate(self) -> float:
@@ -110,6 +105,12 @@ class Run:
     def completed(self, role: str | None = None) -> list[RequestRecord]:
         """The requests that did not fail; those of one role if given."""
         return [r for r in self.requests if not r.error and role in (None, r.role)]
+
+    def require_all_completed(self) -> None:
+        """Raise OrinError, with the reason, where a request failed."""
+        for request in self.requests:
+            if request.error:
+                raise OrinError(f"a request failed: {request.error}")
 
     def one(self, role: str) -> RequestRecord:
         """The only completed request of a role. Raises ValueError where it is missing."""

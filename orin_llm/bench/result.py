@@ -59,10 +59,15 @@ class Result:
 
 @dataclass(frozen=True)
 class Report:
-    """All results of a campaign, and what was measured where (see environment.py)."""
+    """Results of a campaign, and what was measured where (see environment.py)."""
 
     environment: dict[str, Any]
     results: tuple[Result, ...]
+
+    @classmethod
+    def joined(cls, reports: Sequence[Report]) -> Report:
+        """The results of several reports, one at least, of the same environment."""
+        return cls(reports[0].environment, tuple(r for report in reports for r in report.results))
 
 
 @dataclass(frozen=True)

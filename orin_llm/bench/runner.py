@@ -14,7 +14,7 @@ from orin_llm.errors import OrinError
 
 _GREEDY = SamplingParams(temperature=0)
 _TOKENS_BEFORE = {"finished": None, "decoding": 2}
-_SLICE_S = 0.5  # of a wait between two arrivals; the engine's log of steps is read in each
+_SLICE_S = 0.1  # of a wait between two arrivals; the engine's log of steps is read in each
 
 
 @dataclass
@@ -22,7 +22,6 @@ class _Ticket:
     """A request that was handed over. `tokens`: those that were seen of it."""
 
     submission: Submission
-    submitted_ms: float
     completion: Completion
     tokens: int = 0
     done: bool = False
@@ -41,20 +40,25 @@ class EngineRunner:
 
     @property
     def settings(self) -> dict[str, object]:
-        """`name`, which says the hooks, and what the engine was made with."""
+        """`name`, which says the hooks, and how the engine runs."""
         config = self.engine.config
         return {
             "name": f"orin-llm {hooks_text(config.hooks)}",
             "hooks": self.engine.backend["hooks"],
             "threads": self.engine.threads,
-            "chunk_size": config.chunk_size,
+            "chunk_size": self.engine.chunk_size,
             "page_size": config.page_size,
             "kv_type": config.kv_type,
-            "kv_memory": config.kv_memory,
+            "kv_memory": self.kv_memory,
             "prefix_cache": config.prefix_cache,
             "n_ctx": self.engine.n_ctx,
             "max_batch": config.max_batch,
         }
+
+    @property
+    def kv_memory(self) -> int:
+        """Tokens that the KV cache may hold."""
+        return self.engine.kv_pages * self.engine.config.page_size
 
     def run(self, workload: Workload) -> Run:
         """Run a workload from an empty KV cache.
@@ -100,7 +104,7 @@ class EngineRunner:
         request = Request(
             submission.prompt, _GREEDY, max_tokens=submission.max_tokens, ignore_eos=True
         )
-        return _Ticket(submission, time.monotonic() * 1e3, self.engine.complete(request))
+        return _Ticket(submission, self.engine.complete(request))
 
     def _read(self, ticket: _Ticket, observer: Observer | None, tokens: int | None) -> None:
         """Read until a request has this many tokens, or to its end."""
@@ -147,13 +151,13 @@ def _wait_until(moment: float, observer: Observer | None) -> None:
 def _record(ticket: _Ticket) -> RequestRecord:
     result = ticket.completion.result
     timings = result.timings
-    first_ms = ticket.submitted_ms + timings.ttft_ms
+    first_ms = timings.submitted_ms + timings.ttft_ms
     token_ms = accumulate(timings.itl_ms, initial=first_ms)
     return RequestRecord(
         role=ticket.submission.role,
-        submitted_ms=ticket.submitted_ms,
+        submitted_ms=timings.submitted_ms,
         token_ms=tuple(token_ms) if result.token_ids else (),
-        finished_ms=ticket.submitted_ms + timings.e2el_ms,
+        finished_ms=timings.submitted_ms + timings.e2el_ms,
         prompt_tokens=result.prompt_tokens,
         cached_tokens=result.cached_tokens,
         queue_ms=timings.queue_ms,

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.metrics import known
 from orin_llm.bench.records import Run
 from orin_llm.bench.workload import Prompts, Submission, Wave, Workload
-from orin_llm.errors import OrinError
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,10 @@ class SharedPrefix:
 
         Raises OrinError where a request failed.
         """
+        run.require_all_completed()
         others = run.completed("other")
-        if len(run.completed()) < len(run.requests):
-            raise OrinError(f"a request failed: {next(r.error for r in run.requests if r.error)}")
-        first_ms = run.one("first").ttft_ms
-        others_ms = median(r.token_ms[0] - r.submitted_ms for r in others)
-        assert first_ms is not None  # a completed request has a token
+        (first_ms,) = known([run.one("first").ttft_ms])
+        others_ms = median(known([r.ttft_ms for r in others]))
         return {
             "first_ttft_ms": first_ms,
             "others_ttft_ms": others_ms,

@@ -137,7 +137,7 @@ class Peer:
         The first `depth` tokens of each prompt are computed before the clock starts.
         Returns, for each prompt, {"ids": its answer, "token_ms": when each token was there}.
         """
-        # With a buffer for each sequence llama.cpp joins only those of consecutive ids into one graph:
+        # Of sequences with buffers of their own, llama.cpp joins only consecutive ids in one graph:
         # the answer that ends first has the highest.
         longest_first = sorted(range(len(prompts)), key=lambda i: -max_tokens[i])
         sequences = sorted(range(len(prompts)), key=longest_first.__getitem__)

@@ -31,9 +31,15 @@ def read_trace(path: Path) -> tuple[TracedRequest, ...]:
     Both name arrival_ms, prompt_tokens and max_tokens; other fields are ignored.
 
     Raises:
-        UsageError: a line is not of this kind; the message names it.
+        UsageError: it cannot be read, or a line is not of this kind; the message names it.
     """
-    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    try:
+        text = path.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise UsageError(
+            f"--trace {path}: {error.strerror or error}: name a file of JSON lines, or CSV with a "
+            f"header, that has {', '.join(FIELDS)}"
+        ) from None
     rows = _json_rows(text, path) if text.lstrip().startswith("{") else _csv_rows(text, path)
     requests = [_request(row, where) for where, row in rows]
     if not requests:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +11,9 @@ from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, Worklo
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 from orin_llm.errors import OrinError, UsageError
+
+if TYPE_CHECKING:
+    from orin_llm.bench.result import Report, Result
 
 REPORT = "Repetitions and output"
 
@@ -65,13 +69,38 @@ def bench(
         seed=seed,
     )
     with reporter(quiet) as progress:
-        report = measure(
+        reports = measure(
             campaign,
             lambda path, config: load_engine(path, config, quiet=quiet),
             progress.message,
         )
-    print(FORMATS[layout](report), end="")
-    failed = sum(result.failed for result in report.results)
+        results = _print_results(reports, layout)
+    failed = sum(result.failed for result in results)
     if failed:
-        error = next(error for result in report.results for error in result.errors)
+        error = next(error for result in results for error in result.errors)
         raise OrinError(f"{failed} requests failed: {error}")
+
+
+def _print_results(reports: Iterator[Report], layout: str) -> tuple[Result, ...]:
+    """JSON lines as soon as they are there; else all at the end, also where that is an error.
+
+    Ctrl-C, too, loses nothing but a JSON object, whose reader would take it for the whole.
+    """
+    from orin_llm.bench.report import FORMATS
+    from orin_llm.bench.result import Report
+
+    finished: list[Report] = []
+    at_once = layout == "jsonl"
+    wanted = True
+    try:
+        for report in reports:
+            finished.append(report)
+            if at_once:
+                print(FORMATS[layout](report), end="", flush=True)
+    except KeyboardInterrupt:
+        wanted = layout != "json"
+        raise
+    finally:
+        if finished and wanted and not at_once:
+            print(FORMATS[layout](Report.joined(finished)), end="", flush=True)
+    return Report.joined(finished).results
