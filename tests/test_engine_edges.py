@@ -265,3 +265,23 @@ def test_a_fork_is_told_that_it_has_no_engine_and_ends_in_peace(tiny_model: Path
     message, n_tokens = done.stdout.splitlines()
     assert "process" in message
     assert n_tokens == "200"
+
+
+def test_threads_that_take_tokens_when_the_interpreter_ends_do_not_abort_it(
+    tiny_model: Path,
+) -> None:
+    program = """
+        import sys, threading, time
+        from orin_llm.engine import Engine, EngineConfig, Request, SamplingParams
+        engine = Engine(sys.argv[1], EngineConfig(n_ctx=256, threads=1))
+        def take():
+            while True:
+                for _ in engine.complete(Request([100, 101], SamplingParams(temperature=0), 200)):
+                    pass
+        for _ in range(4):
+            threading.Thread(target=take, daemon=True).start()
+        time.sleep(0.05)
+    """
+    for _ in range(4):
+        done = run(python(program, str(tiny_model)))
+        assert done.returncode == 0, done.stderr

@@ -12,6 +12,7 @@
 #include "convert.h"
 #include "convert_engine.h"
 #include "convert_sampling.h"
+#include "without_gil.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -26,12 +27,6 @@ void translate(std::exception_ptr pointer) {
     } catch (const EngineError & error) {
         raise_in_python("OrinError", error.what());
     }
-}
-
-template <typename Work>
-auto without_gil(const Work & work) {
-    const py::gil_scoped_release release;
-    return work();
 }
 
 // A fork has no engine thread and must not wait for it: what it inherited stays as it is.
@@ -64,8 +59,7 @@ class RunnerHandle {
     LlamaStepper & stepper() const { return *stepper_; }
     template <typename Work>
     void between_steps(const Work & work) const {
-        py::gil_scoped_release release;
-        (**this).between_steps([&] { work(*stepper_); });
+        without_gil([&] { (**this).between_steps([&] { work(*stepper_); }); });
     }
 
    private:
@@ -116,9 +110,9 @@ void bind_engine(py::module_ & m) {
         .def(
             "wait",
             [](const CompletionHandle & completion, size_t n_seen, double timeout_ms) {
-                return completion->wait(n_seen, timeout_ms);
+                return without_gil([&] { return completion->wait(n_seen, timeout_ms); });
             },
-            py::arg("n_seen"), py::arg("timeout_ms"), py::call_guard<py::gil_scoped_release>())
+            py::arg("n_seen"), py::arg("timeout_ms"))
         .def(
             "tokens_from",
             [](const CompletionHandle & completion, size_t first) {

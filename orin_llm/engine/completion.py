@@ -89,8 +89,11 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         while (chunk := self._take()) is None:
             if self._end:
                 raise StopAsyncIteration
-            await self._engine._wakers.of_running_loop().wait()
+            await self._engine._wakers.of_running_loop().wait(self._has_news)
         return chunk
+
+    def _has_news(self) -> bool:
+        return self._native is None or self._native.wait(len(self._times_ms), 0)
 
     def _take(self) -> Chunk | None:
         """The next chunk; None where it has not come yet, and at the end."""

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 import weakref
+from collections.abc import Callable
 
 from orin_llm import _native
 from orin_llm.errors import OrinError
@@ -17,7 +18,7 @@ class LoopWaker:
     def __init__(self, runner: _native.Runner, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._runner = runner
-        self._waiting: set[asyncio.Future[None]] = set()
+        self._waiting: dict[asyncio.Future[None], Callable[[], bool]] = {}
         # 1: it rings at once, for what was handed out before it was there.
         self._fd = os.eventfd(1, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         # A loop that ends before it does what it was asked to drops that, and this with it.
@@ -26,22 +27,25 @@ class LoopWaker:
         runner.add_doorbell(self._fd)
         loop.add_reader(self._fd, self._ring)
 
-    async def wait(self) -> None:
-        """Until something was handed out, to this coroutine or to another."""
+    async def wait(self, is_there: Callable[[], bool]) -> None:
+        """Until what this coroutine waits for is there, asked whenever something was handed out.
+
+        Or until the engine is closed.
+        """
         waiter = self._loop.create_future()
-        self._waiting.add(waiter)
+        self._waiting[waiter] = is_there
         try:
             await waiter
         finally:
-            self._waiting.discard(waiter)
+            del self._waiting[waiter]
 
     def _ring(self) -> None:
         os.eventfd_read(self._fd)
-        self._wake_all()
+        self._wake(lambda is_there: is_there())
 
-    def _wake_all(self) -> None:
-        for waiter in self._waiting:
-            if not waiter.done():
+    def _wake(self, chosen: Callable[[Callable[[], bool]], bool]) -> None:
+        for waiter, is_there in self._waiting.items():
+            if not waiter.done() and chosen(is_there):
                 waiter.set_result(None)
 
     def close(self) -> None:
@@ -55,7 +59,7 @@ class LoopWaker:
     def _end(self) -> None:
         self._loop.remove_reader(self._fd)
         self._close_fd()
-        self._wake_all()
+        self._wake(lambda _: True)
 
 
 class LoopWakers:
