@@ -123,9 +123,7 @@ void bind_engine(py::module_ & m) {
              [](const CompletionHandle & completion) {
                  return to_dict(without_gil([&] { return completion->report(); }));
              })
-        .def(
-            "cancel", [](const CompletionHandle & completion) { completion->cancel(); },
-            py::call_guard<py::gil_scoped_release>());
+        .def("cancel", [](const CompletionHandle & completion) { without_gil([&] { completion->cancel(); }); });
 
     py::class_<RunnerHandle>(m, "Runner")
         .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
@@ -138,11 +136,12 @@ void bind_engine(py::module_ & m) {
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,
                int32_t n_logprobs, bool ignore_eos, int32_t priority, double timeout_ms) {
-                return std::make_unique<CompletionHandle>(runner->submit(
-                    {std::move(prompt), max_tokens, n_logprobs, ignore_eos, priority, timeout_ms}, sampler));
+                CompletionParams params = {std::move(prompt), max_tokens, n_logprobs, ignore_eos, priority, timeout_ms};
+                return std::make_unique<CompletionHandle>(
+                    without_gil([&] { return runner->submit(std::move(params), sampler); }));
             },
             py::arg("prompt"), py::kw_only(), py::arg("max_tokens"), py::arg("sampler"), py::arg("n_logprobs"),
-            py::arg("ignore_eos"), py::arg("priority"), py::arg("timeout_ms"), py::call_guard<py::gil_scoped_release>())
+            py::arg("ignore_eos"), py::arg("priority"), py::arg("timeout_ms"))
         .def("stats", [](const RunnerHandle & runner) { return to_dict(without_gil([&] { return runner->stats(); })); })
         .def("steps_after",
              [](const RunnerHandle & runner, int64_t number) {
@@ -198,5 +197,5 @@ void bind_engine(py::module_ & m) {
         .def(
             "remove_doorbell", [](const RunnerHandle & runner, int fd) { runner->doorbells().remove(fd); },
             py::arg("fd"))
-        .def("close", [](const RunnerHandle & runner) { runner->close(); }, py::call_guard<py::gil_scoped_release>());
+        .def("close", [](const RunnerHandle & runner) { without_gil([&] { runner->close(); }); });
 }
