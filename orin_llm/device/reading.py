@@ -1,0 +1,119 @@
+"""One reading of the machine's sensors, from whichever sources could be read. Missing is None."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+# Rails whose sum is the whole of an AGX Orin: VDDQ_VDD2_1V8AO is fed from VIN_SYS_5V0, so adding
+# it would count it twice, and VIN_SYS_5V0 alone leaves out the GPU and the CPU.
+_AGX_ORIN_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
+# Orin NX and Nano measure their input, which is the total.
+_INPUT_RAIL = "VDD_IN"
+_TOGETHER = (
+    ("emc_percent", "emc_mhz", "bandwidth_gb_s"),
+    ("ram_used_bytes", "ram_total_bytes"),
+    ("swap_used_bytes", "swap_total_bytes"),
+    ("rails_w", "power_w"),
+    ("cores", "cpu_percent"),
+)
+
+
+@dataclass(frozen=True)
+class Core:
+    """One processor core; a core that is switched off has neither load nor clock."""
+
+    online: bool
+    percent: float | None = None
+    mhz: float | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the sensors said at one time. A sensor that nothing could read is None, never 0.
+
+    Attributes:
+        at_ms: of the clock of `time.monotonic()`, as `StepRecord.started_ms`.
+        sources: names of those that something was read from.
+        cores: empty where nothing tells.
+        gpu_percent: time in which the GPU worked.
+        emc_percent: memory traffic, of what is possible at the clock `emc_mhz`.
+        bandwidth_gb_s: memory traffic.
+        ram_used_bytes: what the kernel or the tool calls used, page cache not included.
+        gpu_memory_used_bytes: the GPU's own memory, or its share of a common one.
+        largest_free_block_bytes, largest_free_blocks: unfragmented memory.
+        temperatures_c: by the sensor's name in lower case.
+        rails_w: by the rail's name; `power_w` is the total, in which no rail counts twice.
+        energy_j: of a counter that the hardware keeps, since some past time.
+        throttled: what slows the machine down now, such as `cpu`, `gpu`; empty: nothing does.
+        over_current_events: since the machine was started.
+        unknown: words of tegrastats that have no place here, in their order.
+    """
+
+    at_ms: float
+    sources: tuple[str, ...] = ()
+    cores: tuple[Core, ...] = ()
+    cpu_percent: float | None = None
+    gpu_percent: float | None = None
+    gpu_mhz: float | None = None
+    emc_percent: float | None = None
+    emc_mhz: float | None = None
+    bandwidth_gb_s: float | None = None
+    ram_used_bytes: int | None = None
+    ram_total_bytes: int | None = None
+    swap_used_bytes: int | None = None
+    swap_total_bytes: int | None = None
+    gpu_memory_used_bytes: int | None = None
+    gpu_memory_total_bytes: int | None = None
+    largest_free_block_bytes: int | None = None
+    largest_free_blocks: int | None = None
+    temperatures_c: Mapping[str, float] = field(default_factory=dict)
+    rails_w: Mapping[str, float] = field(default_factory=dict)
+    power_w: float | None = None
+    energy_j: float | None = None
+    throttled: tuple[str, ...] | None = None
+    over_current_events: int | None = None
+    unknown: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields; null for what could not be read."""
+        return asdict(self)
+
+    @property
+    def hottest_c(self) -> float | None:
+        """The highest temperature of any sensor."""
+        return max(self.temperatures_c.values(), default=None)
+
+
+def merge(at_ms: float, readings: Iterable[Reading]) -> Reading:
+    """One reading of several, the best first: each field is of the first that could read it.
+
+    Load, clock and bandwidth of the memory, and the rails and their total, are only right
+    together, so each of these groups is of one reading.
+    """
+    merged: dict[str, Any] = {"at_ms": at_ms}
+    sources: list[str] = []
+    for reading in readings:
+        values = {entry.name: getattr(reading, entry.name) for entry in fields(reading)}
+        present = {name: value for name, value in values.items() if _is_read(name, value)}
+        for group in _TOGETHER:
+            if any(name in merged for name in group):
+                present = {name: value for name, value in present.items() if name not in group}
+        sources += reading.sources
+        merged |= {name: value for name, value in present.items() if name not in merged}
+    return Reading(**{**merged, "sources": tuple(dict.fromkeys(sources))})
+
+
+def _is_read(name: str, value: Any) -> bool:
+    nothing_throttles = name == "throttled" and value == ()
+    return nothing_throttles or value not in (None, {}, ())
+
+
+def total_power_w(rails_w: Mapping[str, float]) -> float | None:
+    """The machine's power from its rails; None where the rails do not tell all of it."""
+    if _INPUT_RAIL in rails_w:
+        return rails_w[_INPUT_RAIL]
+    if all(rail in rails_w for rail in _AGX_ORIN_RAILS):
+        return sum(rails_w[rail] for rail in _AGX_ORIN_RAILS)
+    return None
