@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from orin_llm.device.modules import Module
+
 # Rails whose sum is the whole of an AGX Orin: VDDQ_VDD2_1V8AO is fed from VIN_SYS_5V0, so adding
 # it would count it twice, and VIN_SYS_5V0 alone leaves out the GPU and the CPU.
 _AGX_ORIN_RAILS = ("VDD_GPU_SOC", "VDD_CPU_CV", "VIN_SYS_5V0")
 # Orin NX and Nano measure their input, which is the total.
 _INPUT_RAIL = "VDD_IN"
 _TOGETHER = (
-    ("emc_percent", "emc_mhz", "bandwidth_gb_s"),
     ("ram_used_bytes", "ram_total_bytes"),
     ("swap_used_bytes", "swap_total_bytes"),
     ("rails_w", "power_w"),
@@ -44,7 +45,8 @@ class Reading:
         gpu_memory_used_bytes: the GPU's own memory, or its share of a common one.
         largest_free_block_bytes, largest_free_blocks: unfragmented memory.
         temperatures_c: by the sensor's name in lower case.
-        rails_w: by the rail's name; `power_w` is the total, in which no rail counts twice.
+        rails_w: by the rail's name; `power_w` is the total, in which no rail counts
+            twice; on a PC it is that of the GPU's card.
         energy_j: of a counter that the hardware keeps, since some past time.
         throttled: what slows the machine down now, such as `cpu`, `gpu`; empty: nothing does.
         over_current_events: since the machine was started.
@@ -87,10 +89,9 @@ class Reading:
 
 
 def merge(at_ms: float, readings: Iterable[Reading]) -> Reading:
-    """One reading of several, the best first: each field is of the first that could read it.
+    """One reading of several, the best first: each value is of the first that could read it.
 
-    Load, clock and bandwidth of the memory, and the rails and their total, are only right
-    together, so each of these groups is of one reading.
+    Values that are only right together, such as the rails and their total, are of one reading.
     """
     merged: dict[str, Any] = {"at_ms": at_ms}
     sources: list[str] = []
@@ -101,7 +102,9 @@ def merge(at_ms: float, readings: Iterable[Reading]) -> Reading:
             if any(name in merged for name in group):
                 present = {name: value for name, value in present.items() if name not in group}
         sources += reading.sources
+        temperatures = {**reading.temperatures_c, **merged.get("temperatures_c", {})}
         merged |= {name: value for name, value in present.items() if name not in merged}
+        merged["temperatures_c"] = temperatures
     return Reading(**{**merged, "sources": tuple(dict.fromkeys(sources))})
 
 
@@ -117,3 +120,18 @@ def total_power_w(rails_w: Mapping[str, float]) -> float | None:
     if all(rail in rails_w for rail in _AGX_ORIN_RAILS):
         return sum(rails_w[rail] for rail in _AGX_ORIN_RAILS)
     return None
+
+
+def bandwidth_gb_s(
+    emc_percent: float | None, emc_mhz: float | None, module: Module | None
+) -> float | None:
+    """Memory traffic from the load, which is of the current clock; None if anything is missing."""
+    if emc_percent is None or emc_mhz is None or module is None:
+        return None
+    return emc_percent / 100 * module.bandwidth_gb_s(emc_mhz)
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Of those that were read; None if none was."""
+    read = [value for value in values if value is not None]
+    return sum(read) / len(read) if read else None
