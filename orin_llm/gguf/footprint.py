@@ -101,6 +101,22 @@ def kv_bytes(header: Header, tokens: int, kv_type: str = "f16") -> int:
     return tokens * kv_bytes_per_token(header, kv_type)
 
 
+def kv_bytes_read(header: Header, context: int, kv_type: str = "f16", new_tokens: int = 1) -> int:
+    """Bytes of the KV cache that a step reads whose last token is the `context`-th.
+
+    Layers with a sliding window read what the `new_tokens` tokens of the step look back on.
+
+    Raises:
+        UsageError: an unknown `kv_type`.
+    """
+    total = 0
+    for layer in kv_layers(header):
+        rows = min(context, layer.window + new_tokens - 1) if layer.window else context
+        row = _row_bytes(layer.k_elements, kv_type) + _row_bytes(layer.v_elements, kv_type)
+        total += rows * row
+    return total
+
+
 def _row_bytes(elements: int, kv_type: str) -> int:
     if kv_type not in KV_TYPES:
         raise UsageError(f"kv_type is {kv_type!r}: expected {', '.join(KV_TYPES)}")
