@@ -40,6 +40,9 @@ SUBCOMMANDS = {
         "orin_llm.cli.models", "app", MODELS, "Fetch, list, inspect and remove models."
     ),
     "bench": Subcommand("orin_llm.cli.bench", "bench", MACHINE, "Measure speed and memory."),
+    "estimate": Subcommand(
+        "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
+    ),
     "doctor": Subcommand(
         "orin_llm.cli.doctor", "doctor", MACHINE, "Say what was built, what was found and why."
     ),

@@ -1,0 +1,1 @@
+"""What a model's speed and memory on a board should be, worked out and not measured."""
