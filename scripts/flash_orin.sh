@@ -115,7 +115,7 @@ hand_over() {
     local target=$bsp/rootfs/opt/orin-llm units=$bsp/rootfs/etc/systemd/system
     local sources=(README.md LICENSE NOTICE MANIFEST.in setup.py pyproject.toml CMakeLists.txt orin_llm cpp cuda scripts)
     run "${as_root[@]}" mkdir -p "$target" "$units/multi-user.target.wants"
-    run "${as_root[@]}" rsync -a --exclude '*.so' --exclude __pycache__ "${sources[@]}" "$target/"
+    run "${as_root[@]}" rsync -a --chown root:root --exclude '*.so' --exclude __pycache__ "${sources[@]}" "$target/"
     run "${as_root[@]}" cp "scripts/$unit" "$units/"
     run "${as_root[@]}" ln -sfn "/etc/systemd/system/$unit" "$units/multi-user.target.wants/$unit"
 }

@@ -43,6 +43,7 @@ SUBCOMMANDS = {
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
     ),
+    "setup": Subcommand("orin_llm.cli.setup", "app", MACHINE, "Set the board up for the toolkit."),
     "doctor": Subcommand(
         "orin_llm.cli.doctor", "doctor", MACHINE, "Say what was built, what was found and why."
     ),
