@@ -48,8 +48,7 @@ def test_no_mode_leaves_more_than_the_module_has() -> None:
 
 
 def test_decoding_an_8b_takes_at_least_24_ms() -> None:
-    # DESIGN: 4.6 GiB at 204.8 GB/s; here without the embedding, of which one row is read.
-    step = Work(1, 15 * 10**9, 4_939_000_000)
+    step = Work(1, 15 * 10**9, 46 * 2**30 // 10)  # 4.6 GiB at 204.8 GB/s
     time = step_time(step, MAXN, IDEAL)
     assert time.ms == pytest.approx(24.1, abs=0.05)
     assert time.limit == "memory"
@@ -126,6 +125,14 @@ def test_a_board_has_its_own_modes_and_memory(tmp_path: Path) -> None:
     assert (maxn.sm_count, maxn.gpu_mhz, maxn.emc_mhz) == (14, 930.75, 3199)
     assert (mine.mode, mine.sm_count, mine.gpu_mhz) == ("MODE_MINE", 8, 612)
     assert mine.bandwidth_gb_s == pytest.approx(136.6, abs=0.1)
+
+
+def test_firmware_that_caps_the_memory_caps_it_in_every_mode(tmp_path: Path) -> None:
+    root = board(tmp_path, "p3701-0005")
+    clock = root / "sys/kernel/debug/bpmp/debug/clk/emc"
+    clock.mkdir(parents=True)
+    (clock / "max_rate").write_text("2133000000\n")
+    assert [rates.emc_mhz for rates in this_board(root).modes] == [2133, 2133]
 
 
 def test_a_board_without_its_modes_says_so(tmp_path: Path) -> None:

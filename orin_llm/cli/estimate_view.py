@@ -86,7 +86,7 @@ def print_check(results: Sequence[Implied]) -> None:
             result.published.shape.title,
             result.published.mode,
             str(result.published.prompt_tokens or "?"),
-            f"{result.published.ttft_ms:g}" if result.published.ttft_ms else "",
+            f"{result.published.ttft_ms:.0f}" if result.published.ttft_ms else "",
             f"{result.published.decode_tokens_per_s:g}",
             f"{result.bandwidth:.0%}",
             f"{result.bytes_per_clock:.1f}",

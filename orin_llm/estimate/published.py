@@ -14,6 +14,11 @@ from orin_llm.models.shapes import SHAPES, ModelShape
 
 _LLAMA_2_7B = ModelShape("Llama 2 7B", 32, 4096, 32, 32, 11008, 4096, 32000, tied_embeddings=False)
 _QWEN3_8B = ModelShape("Qwen3 8B", 36, 4096, 32, 8, 12288, 40960, 151936, tied_embeddings=False)
+_QWEN3_2B = ModelShape("Qwen3 1.7B", 28, 2048, 16, 8, 6144, 40960, 151936, tied_embeddings=True)
+_LLAMA_2_13B = ModelShape(
+    "Llama 2 13B", 40, 5120, 40, 40, 13824, 4096, 32000, tied_embeddings=False
+)
+_LLAMA_2_70B = ModelShape("Llama 2 70B", 80, 8192, 64, 8, 28672, 4096, 32000, tied_embeddings=False)
 _LLAMA_3_8B, _LLAMA_3B, _LLAMA_1B = (
     SHAPES[name] for name in ("llama-3-8b", "llama-3.2-3b", "llama-3.2-1b")
 )
@@ -23,12 +28,14 @@ _F16 = Bits(16, 16)
 _INT4 = Bits(4, 16)
 _GROUPS_OF_128 = Bits(4.125, 16)
 _MLC_FT = Bits(4, 4)
+_GROUPS_OF_32 = Bits(4.5, 4.5)
+_Q4_0 = Bits(4.5, 6.5625)
 _Q4_K_M = Bits(4.80, 6.5625)
 
 
 @dataclass(frozen=True)
 class Published:
-    """One published result.
+    """One published result, on an AGX Orin 64GB at MAXN where it says nothing else.
 
     Attributes:
         program: engine and quantization.
@@ -50,12 +57,18 @@ class Published:
     mode: str = "MAXN"
 
 
-_TENSORRT = "NVIDIA README4Jetson, v0.12: MAXN, jetson_clocks, JetPack 6.1"
-_EDGE = "NVIDIA's performance page, 0.10: JetPack 7.2; mode taken to be MAXN"
-_MLC = "jetson-containers, mlc docs: JetPack 6, MAXN"
-_MLC_30W = "jetson-containers issue 532: the default mode, 30 W"
-_EMBEDL = "embedl's Edge-Inference-Benchmarks; mode not stated, taken to be MAXN"
-_MINICPM = "OpenBMB/MiniCPM issue 331: MAXN, jetson_clocks; a round figure"
+_TENSORRT = "NVIDIA's README4Jetson, v0.12: JetPack 6.1, jetson_clocks"
+_EDGE = "NVIDIA's performance page, 0.10: JetPack 7.2; mode not stated"
+_MLC = "jetson-containers, mlc docs: JetPack 6"
+_MLC_1781 = "mlc-llm issue 1781; mode not stated"
+_MLC_30W = "jetson-containers issue 532: the default mode"
+_EMBEDL = "embedl, Edge-Inference-Benchmarks; mode not stated"
+_MINICPM = "MiniCPM issue 331: jetson_clocks; a round figure"
+_HOLOHUB = "holohub issue 170: IGX Orin, mode and 4-bit type not stated, taken to be Q4_0"
+_NIXOS = "agx-orin-dev-kit: jetpack-nixos, flash attention; its clocks are in doubt"
+_TESTIN = "Testin_Jetson_AGX_ORIN: JetPack 6.2.1; mode not stated"
+_COPILOT = "jetson-copilot issue 17; below an Orin Nano, so its mode is in doubt"
+# Where the mode is not stated it is taken to be MAXN.
 PUBLISHED = (
     Published("TensorRT-LLM INT4", _LLAMA_3_8B, _INT4, _TENSORRT, 35.9, 91, 128, 128),
     Published("TensorRT-LLM INT4", _LLAMA_3_8B, _INT4, _TENSORRT, 35.2, 260, 512, 512),
@@ -64,12 +77,21 @@ PUBLISHED = (
     Published("TensorRT-LLM GPTQ", _LLAMA_3_8B, _GROUPS_OF_128, _TENSORRT, 33.7, 292, 512, 512),
     Published("TensorRT-LLM GPTQ", _LLAMA_3_8B, _GROUPS_OF_128, _TENSORRT, 33.3, 337, 1024, 512),
     Published("Edge-LLM AWQ", _QWEN3_8B, _GROUPS_OF_128, _EDGE, 30.6, 1384, 2048),
+    Published("Edge-LLM AWQ", _QWEN3_2B, _GROUPS_OF_128, _EDGE, 89.5, 308, 2048),
     Published("MLC q4f16_ft", _LLAMA_2_7B, _MLC_FT, _MLC, 46.9, None, 16, 128),
+    Published("MLC q4f16_ft", _LLAMA_2_7B, _MLC_FT, _MLC_1781, 45.0),
+    Published("MLC q4f16_1", _LLAMA_2_7B, _GROUPS_OF_32, _MLC_1781, 36.0),
     Published("MLC", _LLAMA_2_7B, _MLC_FT, _MLC_30W, 19.3, module=AGX_ORIN_32GB, mode="MODE_30W"),
     Published("vLLM f16", _LLAMA_3B, _F16, _EMBEDL, 25.6),
     Published("vLLM W4A16", _LLAMA_3B, _GROUPS_OF_128, _EMBEDL, 61.2),
     Published("vLLM f16", _LLAMA_1B, _F16, _EMBEDL, 65.0),
     Published("llama.cpp Q4_K_M", _QWEN3_8B, _Q4_K_M, _MINICPM, 25.0),
+    Published("llama.cpp 4-bit", _LLAMA_2_7B, _Q4_0, _HOLOHUB, 22.5),
+    Published("llama.cpp 4-bit", _LLAMA_2_13B, _Q4_0, _HOLOHUB, 13.3),
+    Published("llama.cpp 4-bit", _LLAMA_2_70B, _Q4_0, _HOLOHUB, 3.0),
+    Published("llama.cpp Q4_K_M", _LLAMA_1B, _Q4_K_M, _NIXOS, 34.8, 512 / 1.554, 512),
+    Published("Ollama Q4_K_M", _LLAMA_3B, _Q4_K_M, _TESTIN, 44.8),
+    Published("Ollama 4-bit", _LLAMA_3_8B, _Q4_0, _COPILOT, 14.0),
 )
 
 

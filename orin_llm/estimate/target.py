@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from orin_llm.device.board import read_board
 from orin_llm.device.budget import MemoryBudget
+from orin_llm.device.caps import read_caps
 from orin_llm.device.modules import (
     AGX_ORIN_32GB,
     AGX_ORIN_64GB,
@@ -59,12 +60,14 @@ def this_board(root: Path = Path("/")) -> Target:
     module = read_board(root).module
     if module is None or module.gpu_max_mhz is None or module.emc_max_mhz is None:
         return shipped_target(AGX_ORIN_64GB)
+    # Firmware that caps the memory's clock does so in every mode; only root can see it.
+    emc_max_mhz = _least(module.emc_max_mhz, read_caps(root).emc_firmware_max_mhz)
     modes = tuple(
         Rates(
             mode=mode.name,
             sm_count=_least(module.sm_count, mode.sm_count),
             gpu_mhz=_least(module.gpu_max_mhz, mode.gpu_max_mhz),
-            emc_mhz=(emc_mhz := _least(module.emc_max_mhz, mode.emc_max_mhz)),
+            emc_mhz=(emc_mhz := _least(emc_max_mhz, mode.emc_max_mhz)),
             bandwidth_gb_s=module.bandwidth_gb_s(emc_mhz),
         )
         for mode in read_power_modes(root).modes
