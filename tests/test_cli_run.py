@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf_bytes import Shape, tiny_llama
 from processes import CLI, environment, interrupt, read_some
 from processes import run as run_process
 from processes import start as start_process
@@ -226,3 +227,14 @@ def test_a_reader_that_leaves_early_ends_the_answer_quietly(run: Runner) -> None
     assert process.wait(timeout=60) == 1
     assert process.stderr.read() == ""
     process.stderr.close()
+
+
+def test_a_model_that_runs_without_pages_is_a_note(run: Runner, tmp_path: Path) -> None:
+    model = tmp_path / "alibi.gguf"
+    model.write_bytes(tiny_llama(shape=Shape(arch="refact")).data)
+    code, _, err = run("--raw", "-m", str(model), "-p", "a", "-n", "2", "-c", "64")
+    assert code == 0
+    assert "note: the KV cache is not paged: " in err
+    code, _, err = run("--raw", "-m", str(model), "-p", "a", "-n", "2", "-c", "64", "-q")
+    assert (code, err) == (0, "")
+    assert "note" not in run("--raw", "-p", TEXT, "-n", "2")[2]

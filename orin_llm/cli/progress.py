@@ -31,15 +31,21 @@ def reporter(quiet: bool) -> StderrReporter:
 
 
 def load_engine(path: Path, config: EngineConfig, *, quiet: bool = False) -> Engine:
-    """Load a model; a load that takes longer than a blink shows a bar if stderr is a terminal."""
+    """Load a model; a load that takes longer than a blink shows a bar if stderr is a terminal.
+
+    A model that runs without what was asked for is a note on stderr.
+    """
     from orin_llm.engine import Engine
 
     with reporter(quiet or not sys.stderr.isatty()) as report:
-        return Engine(
+        engine = Engine(
             path,
             config,
             lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
         )
+    if not quiet and "note" in engine.backend:
+        print(visible(f"note: {engine.backend['note']}"), file=sys.stderr)
+    return engine
 
 
 class StderrReporter(Reporter):
