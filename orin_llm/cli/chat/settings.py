@@ -56,7 +56,11 @@ _SAMPLING: dict[str, Callable[[str], Any]] = {
     "order": str,
 }
 PARAMETERS = (*_SAMPLING, "max_tokens", "stop")
-FLAG_NAMES = {"temp": "temperature", "n": "max_tokens", "sampler_order": "order"}  # what the command line calls them
+FLAG_NAMES = {
+    "temp": "temperature",
+    "n": "max_tokens",
+    "sampler_order": "order",
+}  # what the command line calls them
 
 
 def _number(kind: Callable[[str], Any], name: str, text: str, *, none: bool) -> Any:
