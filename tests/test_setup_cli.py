@@ -48,7 +48,8 @@ def test_plan_shows_every_change_and_makes_none(board: FakeBoard) -> None:
     assert "echo 3199000000 >/sys/kernel/nvpmodel_clk_cap/emc" in text
     assert "    target: graphical.target -> multi-user.target\n" in text
     assert "    profile: quiet -> cool\n" in text
-    assert "    size_bytes: none -> 1000000000\n" in text
+    assert "    path: /var/lib/orin-llm/swapfile\n    size_bytes: none -> 1000000000\n" in text
+    assert "    /etc/udev/rules.d/60-orin-llm.rules:\n    +# The group" in text
     assert "    video: no -> yes\n" in text
     assert text.endswith("10 of 10 to change\n")
     assert board.files() == before
@@ -155,6 +156,19 @@ def test_only_and_skip_choose_changes(board: FakeBoard) -> None:
     skipped = [word for name in ALL[2:] for word in ("--skip", name)]
     report = as_json(setup(board, "apply", "--json", *skipped))
     assert report["done"] == ["power-mode", "emc-cap"]
+
+
+def test_what_is_not_possible_is_left_out_but_not_if_it_was_asked_for_by_name(
+    board: FakeBoard,
+) -> None:
+    (board.root / "etc/nvfancontrol.conf").unlink()
+    named = setup(board, "apply", "--only", "fan", "--only", "headless")
+    assert named.exit_code == 1 and "Not possible: fan: " in named.stderr
+    assert board.text("fake/default") == "graphical.target\n"
+    done = setup(board, "apply")
+    assert done.exit_code == 0 and "not possible: fan: " in done.stderr
+    assert "headless" in done.stdout and "fan" not in done.stdout
+    assert "fan" in as_json(setup(board, "apply", "--json"))["not_possible"]
 
 
 @pytest.mark.parametrize(

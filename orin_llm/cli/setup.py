@@ -103,6 +103,9 @@ def apply_setup(
 
     system = _system(root, "apply")
     steps = make_plan(system, what.changes(_board(root)))
+    impossible = [f"{step.change.name}: {step.problem}" for step in steps if step.problem]
+    if what.only and impossible:  # asked for by name: leaving it out would not do
+        raise OrinError(f"nothing was changed. Not possible: {'; '.join(impossible)}")
     outcome = apply(system, steps, _reporter(quiet))
     if as_json:
         problems = {step.change.name: step.problem for step in steps if step.problem}

@@ -31,6 +31,8 @@ def _lines(step: Step) -> Iterator[str]:
         yield f"{name}: already so"
     else:
         yield f"{name}: {step.change.title}{_REBOOT[step.change.reboot]}"
+        if step.change.file:
+            yield f"    {step.change.file}:"
         for key, value in step.wanted.items():
             yield from _difference(key, step.now.get(key), value)
     if step.waits:
@@ -38,10 +40,8 @@ def _lines(step: Step) -> Iterator[str]:
 
 
 def _difference(key: str, now: object, wanted: object) -> Iterator[str]:
-    if now == wanted:
-        return
     if key != "text":
-        yield f"    {key}: {_word(now)} -> {_word(wanted)}"
+        yield f"    {key}: {_word(now)}" + (f" -> {_word(wanted)}" if now != wanted else "")
         return
     before = str(now).splitlines() if now is not None else []
     after = str(wanted).splitlines() if wanted is not None else []

@@ -22,11 +22,13 @@ class Change(ABC):
     Attributes:
         name: on the command line and in the snapshot.
         title: what it is good for, in one line.
+        file: that its state's `text` is of, or "".
         reboot: whether it holds at the next boot only.
     """
 
     name: str
     title: str
+    file: str = ""
     reboot: str = "no"  # or "yes", or "maybe" where only the tool that makes the change knows
 
     @abstractmethod

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from orin_llm.device.setup.change import Change, State
 from orin_llm.device.setup.system import System
 
@@ -38,24 +40,23 @@ chmod 0710 . && chmod 0440 bpmp/debug/clk/emc/rate bpmp/debug/clk/emc/max_rate'"
 class FileChange(Change):
     """A file, and what makes the system read it. State: `text` (None: no file)."""
 
-    path: str
     reload: tuple[tuple[str, ...], ...]
 
+    @abstractmethod
     def text(self) -> str:
         """What it is to hold."""
-        raise NotImplementedError
 
     def read(self, system: System) -> State:
-        return {"text": system.read(self.path)}
+        return {"text": system.read(self.file)}
 
     def wanted(self, system: System, now: State) -> State:
         return {"text": self.text()}
 
     def write(self, system: System, state: State) -> None:
         if state["text"] is None:
-            system.remove(self.path)
+            system.remove(self.file)
         else:
-            system.write(self.path, str(state["text"]))
+            system.write(self.file, str(state["text"]))
         for command in self.reload:
             system.run(*command)
 
@@ -65,7 +66,7 @@ class ServiceChange(FileChange):
 
     name = "service"
     title = "a unit for commands of the toolkit that run for long: orin-llm@NAME"
-    path = "/etc/systemd/system/orin-llm@.service"
+    file = "/etc/systemd/system/orin-llm@.service"
     reload = (("systemctl", "daemon-reload"),)
 
     def __init__(self, program: str, user: str) -> None:
@@ -80,7 +81,7 @@ class RuleChange(FileChange):
 
     name = "udev"
     title = "let members of the group video read the memory's clock"
-    path = "/etc/udev/rules.d/60-orin-llm.rules"
+    file = "/etc/udev/rules.d/60-orin-llm.rules"
     reload = (
         ("udevadm", "control", "--reload"),
         ("udevadm", "trigger", "--action=add", "--subsystem-match=devfreq"),

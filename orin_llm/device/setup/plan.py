@@ -37,6 +37,7 @@ class Step:
         return {
             "name": self.change.name,
             "title": self.change.title,
+            "file": self.change.file,
             "pending": self.pending,
             "now": dict(self.now),
             "wanted": dict(self.wanted),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from orin_llm.device.modules import Module
 from orin_llm.device.nodes import EMC_CAP
 from orin_llm.device.power_modes import read_power_modes
@@ -48,12 +50,12 @@ class UnitChange(Change):
 
     unit: str
 
+    @abstractmethod
     def text(self, system: System) -> str:
         """What its file is to hold."""
-        raise NotImplementedError
 
     def read(self, system: System) -> State:
-        text = system.read(f"{FOLDER}/{self.unit}")
+        text = system.read(self.file)
         if text is None:
             return {"text": None, "enabled": False, "active": False}
         return {
@@ -66,13 +68,13 @@ class UnitChange(Change):
         return {"text": self.text(system), "enabled": True, "active": True}
 
     def write(self, system: System, state: State) -> None:
-        path, text = f"{FOLDER}/{self.unit}", state["text"]
-        if system.read(path) is not None:
+        text = state["text"]
+        if system.read(self.file) is not None:
             system.run("systemctl", "disable", "--now", self.unit)  # undone by the text it has
         if text is None:
-            system.remove(path)
+            system.remove(self.file)
         else:
-            system.write(path, str(text))
+            system.write(self.file, str(text))
         system.run("systemctl", "daemon-reload")
         if state["enabled"]:
             system.run("systemctl", "enable", self.unit)
@@ -86,6 +88,7 @@ class ClocksChange(UnitChange):
     name = "clocks"
     title = "pin the clocks, so that a token does not wait for them to rise"
     unit = "orin-llm-clocks.service"
+    file = f"{FOLDER}/{unit}"
 
     def text(self, system: System) -> str:
         return _CLOCKS
@@ -97,6 +100,7 @@ class EmcChange(UnitChange):
     name = "emc-cap"
     title = "lift the cap of the memory's clock, which may be 2133 MHz after a boot"
     unit = "orin-llm-emc.service"
+    file = f"{FOLDER}/{unit}"
 
     def __init__(self, mode: str, module: Module | None) -> None:
         self._mode, self._module = mode, module
