@@ -28,6 +28,10 @@ wrong_usage() {
     usage >&2
     exit 2
 }
+failed() {
+    echo "error: $*" >&2
+    exit 1
+}
 
 storage='' bsp='' board='' jetpack='' tool=bsp setup=true dry_run=false yes=false
 while [[ $# -gt 0 ]]; do
@@ -85,10 +89,7 @@ confirm() {
     [[ -t 0 ]] || wrong_usage "there is no terminal to ask on: say --yes to erase without a question"
     local answer
     read -rp "Type ERASE to go on: " answer || true
-    [[ "$answer" == ERASE ]] || {
-        echo "error: nothing was flashed" >&2
-        exit 1
-    }
+    [[ "$answer" == ERASE ]] || failed "nothing was flashed"
 }
 
 # ask_board: the module's EEPROM says what it is. The module restarts in recovery mode afterwards.
@@ -114,10 +115,15 @@ hand_over() {
     local in=$repository unit=orin-llm-first-boot.service
     local target=$bsp/rootfs/opt/orin-llm units=$bsp/rootfs/etc/systemd/system
     local sources=(README.md LICENSE NOTICE MANIFEST.in setup.py pyproject.toml CMakeLists.txt orin_llm cpp cuda scripts)
-    run "${as_root[@]}" mkdir -p "$target" "$units/multi-user.target.wants"
-    run "${as_root[@]}" rsync -a --chown root:root --exclude '*.so' --exclude __pycache__ "${sources[@]}" "$target/"
-    run "${as_root[@]}" cp "scripts/$unit" "$units/"
-    run "${as_root[@]}" ln -sfn "/etc/systemd/system/$unit" "$units/multi-user.target.wants/$unit"
+    if ! {
+        run "${as_root[@]}" mkdir -p "$target" "$units/multi-user.target.wants" &&
+            run "${as_root[@]}" rsync -a --chown root:root --exclude '*.so' --exclude __pycache__ \
+                "${sources[@]}" "$target/" &&
+            run "${as_root[@]}" cp "scripts/$unit" "$units/" &&
+            run "${as_root[@]}" ln -sfn "/etc/systemd/system/$unit" "$units/multi-user.target.wants/$unit"
+    }; then
+        failed "nothing was flashed: the toolkit could not be copied into $bsp/rootfs (--no-setup leaves it out)"
+    fi
 }
 
 flash_with_bsp() {
@@ -154,10 +160,8 @@ flash_with_bsp() {
     ask_board
     confirm "$erased"
     ! $setup || hand_over
-    run "${as_root[@]}" "${command[@]}" || {
-        echo "error: flashing failed. Start recovery mode again, use a port of the host itself (no hub), and see the log above" >&2
-        exit 1
-    }
+    run "${as_root[@]}" "${command[@]}" ||
+        failed "flashing failed. Start recovery mode again, use a port of the host itself (no hub), and see the log above"
     if $setup; then
         echo "At first boot the board builds the toolkit in /opt/orin-llm and applies its setup (journalctl -u orin-llm-first-boot)." >&2
     fi
@@ -174,10 +178,7 @@ flash_with_sdkmanager() {
     confirm "the storage of the board that you choose in SDK Manager"
     # It asks for an account and for NVIDIA's licence, which nobody can accept for you.
     run sdkmanager --cli --action install --login-type devzone --product Jetson --target-os Linux \
-        --version "$jetpack" --target JETSON_AGX_ORIN_TARGETS --flash || {
-        echo "error: SDK Manager failed" >&2
-        exit 1
-    }
+        --version "$jetpack" --target JETSON_AGX_ORIN_TARGETS --flash || failed "SDK Manager failed"
     echo "On the board, after its first boot, in a checkout of this repository: scripts/setup_orin.sh apply" >&2
 }
 

@@ -352,6 +352,19 @@ def test_a_failed_flash_ends_with_1_and_what_to_try(host: Host) -> None:
     assert done.returncode == 1 and "error: flashing failed" in done.stderr
 
 
+@pytest.mark.parametrize("tool", ["rsync", "sudo"])
+def test_a_toolkit_that_cannot_be_copied_stops_before_anything_is_erased(
+    host: Host, tool: str
+) -> None:
+    if tool == "sudo":
+        (host.root / "bin/sudo").write_text('#!/bin/sh\n[ "$1" != cp ] && exec "$@"\n')
+    else:
+        host.told["FAKE_rsync_exit"] = "23"
+    done = host.flash("--yes")
+    assert done.returncode == 1 and "the toolkit could not be copied" in done.stderr
+    assert host.flashed() == []
+
+
 def test_the_image_takes_the_toolkit_along_and_sets_the_board_up_at_first_boot(host: Host) -> None:
     done = host.flash("--yes")
     assert done.returncode == 0 and "At first boot" in done.stderr
