@@ -84,6 +84,14 @@ def test_a_pc_with_a_gpu_stays_one_when_the_gpu_is_hidden_or_its_driver_fails(
     assert read_board(machine.root).kind == "pc-gpu"
 
 
+def test_a_pc_where_gpus_are_hidden_has_none_all_the_same(
+    install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = install(boards.pc)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert read_board(machine.root).kind == "pc"
+
+
 def test_another_arm_board_is_a_pc(tmp_path: Path, install: Install) -> None:
     machine = install(boards.pc)
     machine.write("proc/device-tree/compatible", "raspberrypi,5-model-b\0brcm,bcm2712\0")

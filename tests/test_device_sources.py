@@ -210,6 +210,17 @@ def test_a_proc_full_of_garbage_is_missing(pc: boards.Machine, garbage: bytes) -
     assert source.read().cores == ()
 
 
+@pytest.mark.parametrize(
+    "garbage", [b"", b"\xff\xfe", b"MemTotal: x kB\n", b"MemTotal: \xc2\xb2 kB"]
+)
+def test_a_meminfo_full_of_garbage_is_missing(pc: boards.Machine, garbage: bytes) -> None:
+    source = Procfs(pc.root)
+    pc.write("proc/meminfo", garbage)
+    reading = source.read()
+    assert len(reading.cores) == 4 and reading.ram_total_bytes is None
+    assert reading.swap_total_bytes is None and reading.ram_used_bytes is None
+
+
 def test_no_proc_is_no_source(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable):
         Procfs(tmp_path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from orin_llm.device.nodes import CPU, cpu_list, read_int, read_text
 from orin_llm.device.reading import Core, Reading, mean
 from orin_llm.device.source import SourceUnavailable
-from orin_llm.host.memory import read_memory
+from orin_llm.host.memory import Memory, read_memory
 
 _WINDOW_MS = 200  # /proc/stat counts ticks of 10 ms: over less, a load would be 0 or 100 %
 _IDLE, _IOWAIT = 3, 4  # columns of /proc/stat
@@ -38,23 +38,31 @@ class Procfs:
         """Loads, clocks and memory now."""
         now_ms = time.monotonic() * 1000
         cores = self._cores(now_ms)
-        memory = read_memory(self._root)
-        if not cores and memory.total == 0:
+        memory = self._memory()
+        if not cores and memory is None:
             self.problem = f"{self._root / 'proc'} cannot be read"
             return Reading(now_ms)
         self.problem = ""
-        has_memory = memory.total > 0
+        if memory is None:
+            return Reading(now_ms, (self.name,), cores, mean(core.percent for core in cores))
         return Reading(
             at_ms=now_ms,
             sources=(self.name,),
             cores=cores,
             cpu_percent=mean(core.percent for core in cores),
-            ram_used_bytes=memory.total - memory.available if has_memory else None,
-            ram_total_bytes=memory.total if has_memory else None,
-            swap_used_bytes=memory.swap_total - memory.swap_free if has_memory else None,
-            swap_total_bytes=memory.swap_total if has_memory else None,
+            ram_used_bytes=memory.total - memory.available,
+            ram_total_bytes=memory.total,
+            swap_used_bytes=memory.swap_total - memory.swap_free,
+            swap_total_bytes=memory.swap_total,
             gpu_memory_used_bytes=memory.gpu_used,
         )
+
+    def _memory(self) -> Memory | None:
+        try:
+            memory = read_memory(self._root)
+        except ValueError:  # not the text that a kernel writes
+            return None
+        return memory if memory.total > 0 else None
 
     def close(self) -> None:
         """Nothing is held."""
