@@ -11,7 +11,7 @@ import pytest
 
 FAKES = Path(__file__).parent / "fakes/setup"
 SWAP_TOOLS = ("fallocate", "mkswap", "swapon", "swapoff")
-REAL = ("sh", "env", "basename", "cat", "touch", "rm", "mv", "grep", "truncate")
+REAL = ("sh", "env", "basename", "cat", "touch", "rm", "mv", "grep", "truncate", "cp", "mkdir")
 
 COMPATIBLE = {
     "64gb": "nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0",

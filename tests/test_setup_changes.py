@@ -61,6 +61,16 @@ def test_a_mode_with_the_same_part_of_the_gpu_is_set_at_once(
     assert board.text("fake/pmode") == "3"
 
 
+def test_a_gpu_that_is_still_in_part_switched_off_waits_for_a_reboot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    board = make_board(tmp_path, monkeypatch)
+    (board.root / "fake/pmode").write_text("0")  # what nvpmodel tells, while the mask is of 30 W
+    (board.root / "var/lib/nvpmodel/status").write_text("pmode:0000\n")
+    step = step_of(board, "power-mode")
+    assert not step.pending and "other parts of the GPU are switched off" in step.waits
+
+
 def test_a_mode_that_nvpmodel_refuses_is_an_error_with_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -101,6 +111,14 @@ def test_the_memorys_cap_is_that_of_the_mode_where_it_has_one(
     assert "echo 2133000000 >" in str(step.wanted["text"])
 
 
+def test_a_unit_with_a_new_text_runs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    board = make_board(tmp_path, monkeypatch)
+    for mode, hz in (("15W", "2133000000"), ("MAXN", "3199000000")):
+        apply_one(board, "emc-cap", mode=mode)
+        assert f"echo {hz} >" in board.text("fake/active/orin-llm-emc")
+        assert (board.root / "fake/enabled/orin-llm-emc").exists()
+
+
 def test_what_the_memorys_unit_does_is_undone_when_it_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,11 +136,12 @@ def test_what_the_memorys_unit_does_is_undone_when_it_stops(
     assert board.text("sys/kernel/nvpmodel_clk_cap/emc") == "2133000000\n"
 
 
+@pytest.mark.parametrize("nvme", [None, "/boot/efi"])
 @pytest.mark.parametrize("name", ["swapfile", "zram"])
 def test_without_nvme_swap_stays_as_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, nvme: str | None
 ) -> None:
-    board = make_board(tmp_path, monkeypatch, nvme=None)
+    board = make_board(tmp_path, monkeypatch, nvme=nvme)
     assert "no partition of an NVMe drive is mounted" in step_of(board, name).problem
 
 
