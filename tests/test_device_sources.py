@@ -164,6 +164,16 @@ def test_the_load_of_cores_is_that_since_the_reading_before(
     assert reading.cpu_percent == 40
 
 
+def test_waiting_for_a_disk_is_no_work_and_a_guest_is_not_counted_twice(
+    pc: boards.Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orin_llm.device.procfs._WINDOW_MS", 0)
+    pc.write("proc/stat", "cpu0 100 0 0 900 0 0 0 0 0 0\n")
+    source = Procfs(pc.root)
+    pc.write("proc/stat", "cpu0 110 0 0 920 30 20 10 10 10 0\n")
+    assert source.read().cores[0].percent == 50
+
+
 def test_a_load_is_not_known_before_time_has_passed(pc: boards.Machine) -> None:
     reading = Procfs(pc.root).read()
     assert reading.cores == (Core(True, None, 1728),) * 4 and reading.cpu_percent is None

@@ -160,7 +160,7 @@ def test_lines_that_are_not_known_are_a_problem_and_their_words_are_kept(
 
 @pytest.mark.parametrize(
     "garbage",
-    ["head -c 300000 /dev/urandom", "head -c 300000 /dev/zero", "printf 'GR3D_FREQ 4'"],
+    ["head -c 300000 /dev/urandom", "head -c 300000 /dev/zero", "printf 'GR3D_FREQ 45%%@13'"],
     ids=["noise", "a line without end", "cut off in a number"],
 )
 def test_garbage_on_the_pipe_is_survived(machine: boards.Machine, garbage: str) -> None:
@@ -182,7 +182,7 @@ def test_the_rest_of_a_line_that_is_too_long_is_no_line(machine: boards.Machine)
     (machine.bin / "tegrastats").unlink()
     machine.tool(
         "tegrastats",
-        "head -c 20000 /dev/zero | tr '\\0' x; echo ' VDD_IN 9000mW'\n"
+        "head -c 20000 /dev/zero | tr '\\0' x; echo ' VDD_IN 9000mW'; sleep 0.3\n"
         "while :; do echo 'VDD_IN 3000mW'; sleep 0.1 >/dev/null; done",
     )
     source = Tegrastats(100)
@@ -191,7 +191,13 @@ def test_the_rest_of_a_line_that_is_too_long_is_no_line(machine: boards.Machine)
     assert first.power_w == 3
 
 
-def test_closing_ends_the_program_and_all_that_it_started(source: Tegrastats) -> None:
+def test_closing_ends_the_program_and_all_that_it_started(machine: boards.Machine) -> None:
+    (machine.bin / "tegrastats").unlink()
+    machine.tool(
+        "tegrastats",
+        "sleep 1000 &\nwhile :; do echo 'VDD_IN 3000mW'; sleep 0.1 >/dev/null; done",
+    )
+    source = Tegrastats(100)
     until(source, has_power)
     group = pid(source)
     source.close()
