@@ -31,6 +31,8 @@ def load_extension() -> ModuleType:
             "scripts/build.sh or `pip install .`"
         ) from None
     except ImportError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while it began
+            raise error.__cause__ from None
         raise DeviceUnavailable(_advice(str(error))) from None
 
 

@@ -161,10 +161,15 @@ def test_a_state_that_finds_no_room_is_not_loaded(
     assert save_state(tiny, tokens, tmp_path / "s.kv") == 240
     config = EngineConfig(n_ctx=256, threads=1, page_size=8, kv_memory=256)
     with Engine(tiny_model, config) as small:
-        running = small.complete(Request(tokens[90::-1], GREEDY, 150, ignore_eos=True))
-        next(running)
+        # Each takes all pages but one; they run one after another, longer than loading takes.
+        running = [
+            small.complete(Request([100 + i, *tokens[90::-1]], GREEDY, 150, ignore_eos=True))
+            for i in range(60)
+        ]
+        next(running[0])
         assert load_state(small, tmp_path / "s.kv") == ()
-        running.close()
+        for completion in running:
+            completion.close()
         answer(small, tokens[::-1], 4)
         assert load_state(small, tmp_path / "s.kv") == tuple(tokens)  # in place of what is idle
 

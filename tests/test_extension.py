@@ -12,6 +12,7 @@ import pytest
 from processes import CLI, environment, python, run
 
 from native.toolchain import find_toolchain
+from orin_llm import extension
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULE = f"_native{sysconfig.get_config_var('EXT_SUFFIX')}"
@@ -99,3 +100,12 @@ def test_a_library_that_is_missing_is_named_with_the_remedy(
 def test_a_module_that_is_no_library_is_built_again(checkout: Path) -> None:
     (checkout / "orin_llm" / MODULE).write_text("half a download")
     assert_refused(checkout, ["does not load", "scripts/build.sh"])
+
+
+def test_ctrl_c_while_the_module_begins_stays_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(name: str) -> None:
+        raise ImportError("initialization failed") from KeyboardInterrupt()  # as pybind11 does
+
+    monkeypatch.setattr(extension.importlib, "import_module", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        extension.load_extension()
