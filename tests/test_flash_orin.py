@@ -163,12 +163,10 @@ def test_root_needs_no_sudo(host: Host) -> None:
 
 
 def test_the_newest_release_among_the_usual_places_is_taken(host: Host) -> None:
-    newest = make_bsp(
-        host.home / "nvidia/nvidia_sdk/A/Linux_for_Tegra", "36 (release), REVISION: 5"
-    )
-    make_bsp(host.home / "Linux_for_Tegra", "36 (release), REVISION: 4.10")
+    newest = make_bsp(host.home / "Linux_for_Tegra", "36 (release), REVISION: 4.10")
+    make_bsp(host.home / "nvidia/nvidia_sdk/Z/Linux_for_Tegra", "35 (release), REVISION: 6.1")
     done = host.flash("--dry-run")
-    assert f"BSP: {newest}, release 36.5" in done.stderr
+    assert f"BSP: {newest}, release 36.4.10" in done.stderr
     assert f"(cd {newest} && sudo ./tools" in done.stdout
 
 

@@ -278,6 +278,13 @@ def test_a_file_that_is_replaced_keeps_its_mode(tmp_path: Path) -> None:
     assert (tmp_path / "new/file").stat().st_mode & 0o777 == 0o644
 
 
+def test_a_program_reads_its_answer_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_board(tmp_path, monkeypatch)
+    assert System(tmp_path).ask("cat", answer="no\n").stdout == "no\n"
+
+
 def test_a_program_that_is_missing_or_fails_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
