@@ -16,7 +16,7 @@ import pytest
 from gguf_bytes import F32, Image, Shape, Tensor, tiny_llama
 
 from orin_llm.engine import Completion, Engine, EngineConfig, Request, SamplingParams
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import OrinError, PromptTooLong, UsageError
 
 GREEDY = SamplingParams(temperature=0)
 
@@ -370,7 +370,7 @@ def test_closing_the_engine_wakes_coroutines(tiny_model: Path) -> None:
 
 def test_kv_memory_is_given_in_tokens_or_bytes_and_is_never_exceeded(tiny_model: Path) -> None:
     sizes = {}
-    for limit in ("512", 512, "64kB", "64KiB"):
+    for limit in ("512", 512, "64kB", "64 kib"):
         config = EngineConfig(n_ctx=64, threads=1, kv_memory=limit)
         with Engine(tiny_model, config) as engine:
             for seed in range(20):
@@ -382,11 +382,11 @@ def test_kv_memory_is_given_in_tokens_or_bytes_and_is_never_exceeded(tiny_model:
             sizes[limit] = kv["bytes_reserved"]
     assert sizes["512"] == sizes[512]
     assert 64000 - page_bytes < sizes["64kB"] <= 64000
-    assert 65536 - page_bytes < sizes["64KiB"] <= 65536
+    assert 65536 - page_bytes < sizes["64 kib"] <= 65536
 
 
 @pytest.mark.parametrize(
-    "limit", ["", "0", "-5", "1.5", "12 parsecs", "MiB", "0MiB", "9" * 400 + "GB"]
+    "limit", ["", "0", "-5", "1.5", "12 parsecs", "MiB", "0MiB", "1e3", "9" * 400 + "GB"]
 )
 def test_a_kv_memory_that_is_no_size_is_refused(limit: str) -> None:
     with pytest.raises(UsageError, match="--kv-memory"):
@@ -396,8 +396,12 @@ def test_a_kv_memory_that_is_no_size_is_refused(limit: str) -> None:
 def test_a_context_larger_than_the_kv_memory_is_refused(tiny_model: Path) -> None:
     with pytest.raises(UsageError, match=r"128 tokens.*256.*--kv-memory.*--ctx-size"):
         Engine(tiny_model, EngineConfig(n_ctx=256, kv_memory=128))
+    with pytest.raises(UsageError, match=r"holds 0 tokens: choose 16 or more"):
+        Engine(tiny_model, EngineConfig(kv_memory="1KiB"))
     with Engine(tiny_model, EngineConfig(kv_memory=128, threads=1)) as engine:
         assert engine.n_ctx == 128  # where none was asked for
+        with pytest.raises(PromptTooLong, match=r"holds 128 .* larger KV memory \(--kv-memory"):
+            start(engine, prompt(1, 128))
 
 
 def test_shrinking_gives_memory_back_and_growing_again_works(tiny_model: Path) -> None:
@@ -412,7 +416,7 @@ def test_shrinking_gives_memory_back_and_growing_again_works(tiny_model: Path) -
         running = start(engine, prompt(1, 40), 20)
         finish(running)
         assert running.result.kv.pages_total == 8
-        with pytest.raises(UsageError, match=r"expected 4 .* 64"):
+        with pytest.raises(UsageError, match=r"expected 64 .* 1024"):
             engine.resize_kv(32)
         engine.resize_kv(1024)
         assert engine.stats()["kv"]["pages_free"] > 50

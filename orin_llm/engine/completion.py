@@ -38,8 +38,7 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         if len(self._prompt) >= engine.n_ctx:
             raise PromptTooLong(
                 f"the prompt has {len(self._prompt)} tokens, the context holds {engine.n_ctx} "
-                "with the answer: shorten the prompt or choose a larger context "
-                "(-c/--ctx-size, n_ctx in Python)"
+                f"with the answer: shorten the prompt or choose a larger {engine.more_room}"
             )
         outside = [t for t in (min(self._prompt), max(self._prompt)) if not 0 <= t < engine.n_vocab]
         if outside:

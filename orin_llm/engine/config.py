@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from orin_llm.engine.field_types import check_field_types
 from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
 from orin_llm.gguf.footprint import KV_TYPES
@@ -69,7 +70,7 @@ class EngineConfig:
         max_batch: completions computed at the same time; more wait.
         threads: CPU threads; 0 takes the physical cores that the process may use.
         gpu_layers: layers kept on the GPU; -1 is all of them, where there is a GPU.
-        hooks: our changes to llama.cpp.
+        hooks: our changes to llama.cpp; text is read as by `Hooks.parse`.
         kv_type: element type of the KV cache.
         page_size: tokens in a page of the KV cache, a power of two.
         kv_memory: what the KV cache may hold of all completions and earlier prompts together, in
@@ -94,6 +95,11 @@ class EngineConfig:
     publish: bool = True
 
     def __post_init__(self) -> None:
+        if isinstance(self.hooks, str):
+            object.__setattr__(self, "hooks", Hooks.parse(self.hooks))
+        elif not isinstance(self.hooks, Hooks):
+            raise UsageError(f"hooks is {self.hooks!r}: expected Hooks, or text such as 'none'")
+        check_field_types(self)
         _require(
             self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22,
             "the context size (-c/--ctx-size, n_ctx in Python)",
@@ -144,6 +150,7 @@ class SamplingParams:
     order: str = "orin"
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         _require(0 <= self.temperature <= 100, "temperature", self.temperature, "0 … 100")
         _require(0 <= self.top_k <= INT32_MAX, "top_k", self.top_k, "0 (off) or more")
         _require(0 <= self.top_p <= 1, "top_p", self.top_p, "0 … 1")

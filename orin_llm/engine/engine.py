@@ -59,6 +59,7 @@ class Engine(LoadedModel):
         super().__init__(path, header, self.config, on_progress)
         self.n_ctx = room.n_ctx
         self.kv_pages = room.pages
+        self.more_room = room.choice
         self.threads = self.config.threads or read_cpu().threads
         hooks = self.config.hooks.enabled
         self.native_params = _native.EngineParams(
@@ -102,7 +103,10 @@ class Engine(LoadedModel):
             OrinError: the engine is closed.
         """
         from orin_llm.engine.completion import Completion
+        from orin_llm.engine.request import Request
 
+        if not isinstance(request, Request):
+            raise UsageError(f"{request!r} is no Request: Request(engine.tokenize(text)) makes one")
         return Completion(self, request)
 
     def forget(self) -> None:
@@ -123,17 +127,17 @@ class Engine(LoadedModel):
             UsageError: the limit holds less than one context, or more than the engine's own.
             OrinError: running completions need more, or the model's memory is not paged.
         """
+        runner = self.runner  # of an engine that is not closed
         limit = KvMemory.parse(kv_memory)
-        pages = limit.pages(
-            self.config.page_size, kv_bytes_per_token(self.header, self.config.kv_type)
-        )
-        least, most = -(-self.n_ctx // self.config.page_size), self.kv_pages
+        page_size = self.config.page_size
+        pages = limit.pages(page_size, kv_bytes_per_token(self.header, self.config.kv_type))
+        least, most = -(-self.n_ctx // page_size), self.kv_pages
         if not least <= pages <= most:
             raise UsageError(
-                f"a KV memory of {kv_memory} is {pages} pages of {self.config.page_size} tokens: "
-                f"expected {least} (one context) … {most} (what the engine was made with)"
+                f"a KV memory of {kv_memory} holds {pages * page_size} tokens: expected "
+                f"{least * page_size} (one context) … {most * page_size} (as the engine was made)"
             )
-        if not self.runner.set_budget(pages):
+        if not runner.set_budget(pages):
             raise OrinError(
                 f"running completions need more than {pages} pages: wait for them, or cancel some"
             )

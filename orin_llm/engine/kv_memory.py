@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from orin_llm.engine.config import EngineConfig
 
 _CTX_FLAG = "(-c/--ctx-size, n_ctx in Python)"
+_KV_FLAG = "(--kv-memory, kv_memory in Python)"
 _LEAST_CTX = 16  # tokens
 
 _UNITS = {
-    **{"kB": 10**3, "MB": 10**6, "GB": 10**9},
-    **{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30},
+    **{"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
+    **{"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40},
 }
+_BY_LETTERS = {unit.lower(): n_bytes for unit, n_bytes in _UNITS.items()}
 _SIZE = re.compile(r"\s*(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)\s*")
 
 
@@ -45,8 +47,8 @@ class KvMemory:
             number, unit = match.groups()
             if not unit and "." not in number and int(number) > 0:
                 return cls(tokens=int(number))
-            if unit in _UNITS and float(number) > 0:
-                return cls(n_bytes=int(float(number) * _UNITS[unit]))
+            if unit.lower() in _BY_LETTERS and float(number) > 0:
+                return cls(n_bytes=int(float(number) * _BY_LETTERS[unit.lower()]))
         raise UsageError(
             f"the KV memory (--kv-memory, kv_memory in Python) is {text!r}: expected a number of "
             f"tokens such as 32768, or of bytes with a unit: {', '.join(_UNITS)}"
@@ -62,10 +64,11 @@ class KvMemory:
 
 @dataclass(frozen=True)
 class KvRoom:
-    """The context of one sequence, and the pages that all share."""
+    """The context of one sequence, the pages that all share, and what would make room for more."""
 
     n_ctx: int
     pages: int
+    choice: str = "context (-c/--ctx-size, n_ctx in Python)"
 
     @classmethod
     def of(cls, header: Header, config: EngineConfig) -> KvRoom:
@@ -93,14 +96,21 @@ class KvRoom:
             return cls(n_ctx, pages)
         pages = KvMemory.parse(config.kv_memory).pages(config.page_size, token_bytes)
         room = pages * config.page_size
-        if room < (config.n_ctx or _LEAST_CTX):
+        if room < config.n_ctx:
             raise UsageError(
-                f"a KV memory of {config.kv_memory} holds {room} tokens, and the context of one "
-                f"sequence is {config.n_ctx or _LEAST_CTX}: choose more (--kv-memory, kv_memory in "
-                f"Python) or a smaller context {_CTX_FLAG}"
+                f"a KV memory of {config.kv_memory} holds {room} tokens, fewer than the context of "
+                f"{config.n_ctx}: choose more {_KV_FLAG} or a smaller context {_CTX_FLAG}"
             )
-        _require(token_bytes * room, available, str(config.kv_memory), "limit (--kv-memory)")
-        return cls(min(n_ctx, room), pages)
+        if room < _LEAST_CTX:
+            page_bytes = token_bytes * config.page_size
+            raise UsageError(
+                f"a KV memory of {config.kv_memory} holds {room} tokens: choose {_LEAST_CTX} or "
+                f"more {_KV_FLAG}; a page of {config.page_size} takes {size_text(page_bytes)} here"
+            )
+        _require(token_bytes * room, available, str(config.kv_memory), f"limit {_KV_FLAG}")
+        if room < n_ctx:
+            return cls(room, pages, f"KV memory {_KV_FLAG}")
+        return cls(n_ctx, pages)
 
 
 def _default_pages(n_ctx: int, config: EngineConfig, most_tokens: int) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from orin_llm.engine.config import SamplingParams
+from orin_llm.engine.field_types import check_field_types
 from orin_llm.errors import UsageError
 
 MAX_PRIORITY = 1000
@@ -19,7 +20,7 @@ class Request:
         prompt_tokens: the prompt, at least one token.
         sampling: how tokens are drawn.
         max_tokens: at most this many new tokens; None until the context is full.
-        stop: texts that end the answer; they are not part of it.
+        stop: texts that end the answer; they are not part of it. One text may stand for itself.
         logprobs: how many of the likeliest tokens to report at each place; None for none.
         ignore_eos: tokens that end an answer do not end this one, for answers of a fixed length.
         priority: each level goes before requests that came up to 2 s earlier.
@@ -36,6 +37,13 @@ class Request:
     timeout_s: float | None = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.prompt_tokens, str | bytes):
+            raise UsageError(
+                "prompt_tokens is text: expected token ids, as Engine.tokenize() gives"
+            )
+        if isinstance(self.stop, str):  # one text, not its letters
+            object.__setattr__(self, "stop", (self.stop,))
+        check_field_types(self)
         if not self.prompt_tokens:
             raise UsageError("the prompt is empty: at least one token is needed")
         if self.max_tokens is not None and self.max_tokens < 0:
