@@ -86,6 +86,11 @@ def test_what_slows_the_board_down_is_named(orin: boards.Machine) -> None:
     assert Sysfs(orin.root).read().throttled == ("gpu",)
 
 
+def test_below_zero_is_a_temperature(orin: boards.Machine) -> None:
+    orin.write("sys/class/thermal/thermal_zone1/temp", "-12500\n")
+    assert Sysfs(orin.root).read().temperatures_c["gpu"] == -12.5
+
+
 def test_a_machine_without_known_sensors_does_not_have_the_source(pc: boards.Machine) -> None:
     with pytest.raises(SourceUnavailable, match="no sensor"):
         Sysfs(pc.root)
