@@ -11,7 +11,7 @@ import pytest
 from orin_llm import _native
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine
-from orin_llm.errors import OrinError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.upstream import vocab_file
 
 TEXTS = {
@@ -76,3 +76,8 @@ def test_a_long_run_of_one_letter_does_not_end_the_process(name: str, letter: st
     text = (letter * 300_000).encode()
     tokens = model.tokenize(text, add_special=False, parse_special=False)
     assert model.detokenize(tokens, special=False) == text
+
+
+def test_what_is_no_text_is_refused(engine: Engine) -> None:
+    with pytest.raises(UsageError, match="the text is None: expected str"):
+        engine.tokenize(None)  # type: ignore[arg-type]

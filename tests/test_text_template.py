@@ -193,3 +193,10 @@ def test_one_template_renders_again_after_a_failure() -> None:
         chat.render([{"role": "user", "content": "20000"}])
     assert chat.render([{"role": "user", "content": "9000"}]) == "done"
     assert chat.render([{"role": "user", "content": "9000"}]) == "done"
+
+
+@pytest.mark.parametrize("message", [{"content": "x"}, {"role": None, "content": "x"}, {"role": 1}])
+def test_a_message_without_a_role_is_named(message: dict[str, object]) -> None:
+    template = ChatTemplate("{{ messages[0]['role'] }}", bos_token="", eos_token="")
+    with pytest.raises(TemplateError, match="message 1 has no role"):
+        template.render([{"role": "user", "content": "a"}, message])

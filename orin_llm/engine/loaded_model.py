@@ -11,7 +11,7 @@ from pathlib import Path
 from orin_llm import _native
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.progress import LoadProgress
-from orin_llm.errors import ModelFileError, OrinError
+from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.header import Header, read_header
 
 
@@ -114,7 +114,10 @@ class LoadedModel:
 
         Raises:
             OrinError: the text is longer than 64 MiB, or its bytes are no text.
+            UsageError: it is neither str nor bytes.
         """
+        if not isinstance(text, str | bytes):
+            raise UsageError(f"the text is {text!r}: expected str, or bytes of UTF-8")
         data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
         return self.model.tokenize(data, add_special=add_special, parse_special=parse_special)
 

@@ -138,10 +138,14 @@ def _refuse(message: object) -> None:
 def prepare_messages(messages: Iterable[Message]) -> list[dict[str, Any]]:
     """Messages as templates see them: plain data, no None, reasoning under the names they read."""
     prepared = []
-    for message in messages:
+    for number, message in enumerate(messages):
         if not isinstance(message, Mapping):
             raise TemplateError(
                 f"a message is a {type(message).__name__}: expected a mapping with role and content"
+            )
+        if not isinstance(message.get("role"), str):
+            raise TemplateError(
+                f"message {number} has no role: expected 'user', 'assistant' or 'system', as text"
             )
         plain = {key: plain_data(value) for key, value in message.items() if value is not None}
         reasoning = next((plain[key] for key in REASONING_KEYS if key in plain), None)

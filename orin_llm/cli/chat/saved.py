@@ -58,7 +58,7 @@ def save_beside(engine: Engine, tokens: Sequence[int], path: Path, *, is_own: bo
     try:
         if state.exists() or state.is_symlink():
             if not is_state_file(state):
-                return f"its state is not saved: {state} exists and is no saved state"
+                return f"its state is not saved: {state} is no saved state: choose another name"
             if not is_own:
                 state.unlink()
         n_tokens = save_state(engine, tokens, state)
