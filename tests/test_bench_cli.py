@@ -120,7 +120,13 @@ def test_stock_takes_turns_with_the_same_work(needs_stock: None, smollm2: Path) 
         (("-r", "0"), "0 repetitions"),
         (("--kv-memory", "much"), "--kv-memory"),
         (("--trace", "t.csv"), "--trace has no place in single"),
-        (("-p", "99999"), "-c/--ctx-size"),
+        (("-p", "99999"), "single p99999 n128 needs 100127 tokens"),
+        (("-p", "99999"), "choose fewer (-p, -n, -d)"),
+        (("--kv-memory", "16", "-p", "32", "-n", "8"), "needs 40 tokens"),
+        (("--kv-memory", "16", "-p", "32", "-n", "8"), "a KV memory of 16 holds 16"),
+        (("--kv-memory", "16", "-p", "32", "-n", "8"), "fewer tokens (-p, -n, -d)"),
+        (("--hooks", "none", "--ab", "none"), "--ab none: these are the hooks of the first"),
+        (("--json", "-o", "csv"), "--json and -o csv contradict"),
         (("-p", "9" * 5000), "-p has a number of 5000 digits"),
         (("--kv-memory", "9" * 400 + "GB"), "--kv-memory"),
         (("concurrent", "--trace", "/nope"), "--trace /nope: No such file"),
@@ -135,27 +141,47 @@ def test_wrong_usage_exits_with_2_before_anything_is_measured(
     done = CliRunner().invoke(app, ["bench", "-m", str(tiny_model), *arguments])
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith("error: ") and complaint in done.stderr
+    assert "ctx-size" not in done.stderr  # a flag that bench has not
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "begin"),
+    [
+        (("--json", "-o", "json"), {}, "{"),
+        (("--json",), {"ORIN_LLM_OUTPUT": "csv"}, "{"),
+        (("-o", "csv"), {"ORIN_LLM_JSON": "1"}, "version,"),
+        ((), {"ORIN_LLM_JSON": "1"}, "{"),
+    ],
+)
+def test_the_format_on_the_command_line_goes_before_the_environment(
+    tiny_model: Path, flags: tuple[str, ...], variables: dict[str, str], begin: str
+) -> None:
+    code, out, _ = run_bench(tiny_model, *QUICK, *flags, "-q", **variables)
+    assert code == 0 and out.startswith(begin)
 
 
 LONG_BEHIND_SHORT = ("-p", "8", "-n", "2,2000", "-r", "9", "--warmup", "0", "-t", "1")
 
 
-def interrupted_in_the_second(model: Path, layout: str) -> str:
-    """The stdout of a run that Ctrl-C ended in the second of two workloads."""
+def interrupted_in_the_second(model: Path, layout: str) -> tuple[str, str]:
+    """The stdout of a run that Ctrl-C ended in the second of two workloads, and its last words."""
     process = start([*CLI, "bench", "-m", str(model), *LONG_BEHIND_SHORT, "-o", layout])
     assert process.stderr is not None
     while "n2000" not in process.stderr.readline():
         pass
     out, err = interrupt(process)
     assert process.returncode == 130 and "Traceback" not in err
-    return out
+    return out, err.splitlines()[-1]
 
 
-def test_ctrl_c_keeps_the_results_of_what_had_ended(smollm2: Path) -> None:
-    assert "| single p8 n2 |" in interrupted_in_the_second(smollm2, "md")
-    (row,) = csv.DictReader(io.StringIO(interrupted_in_the_second(smollm2, "csv")))
-    assert (row["label"], row["completed"]) == ("single p8 n2", "9")
-    assert interrupted_in_the_second(smollm2, "json") == ""
+def test_ctrl_c_keeps_the_results_of_what_had_ended_and_says_so(smollm2: Path) -> None:
+    some = "interrupted: 1 of 2 workloads are printed"
+    out, said = interrupted_in_the_second(smollm2, "md")
+    assert "| single p8 n2 |" in out and said == some
+    out, said = interrupted_in_the_second(smollm2, "csv")
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert (row["label"], row["completed"], said) == ("single p8 n2", "9", some)
+    assert interrupted_in_the_second(smollm2, "json") == ("", "interrupted: nothing is printed")
 
 
 def test_json_lines_come_as_soon_as_each_result_is_there(smollm2: Path) -> None:
@@ -163,17 +189,18 @@ def test_json_lines_come_as_soon_as_each_result_is_there(smollm2: Path) -> None:
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["label"] == "single p8 n2"
     assert process.poll() is None
-    out, _ = interrupt(process)
+    out, err = interrupt(process)
     assert (process.returncode, out) == (130, "")
+    assert err == "interrupted: 1 of 2 workloads are printed\n"
 
 
 @pytest.mark.parametrize("layout", ["md", "json", "jsonl", "csv"])
 def test_an_error_keeps_the_results_of_what_had_ended(smollm2: Path, layout: str) -> None:
-    lengths = ("-np", "1", "-p", "2", "-n", "30", "--long-prompt", "40,4", "--short-prompt", "2")
+    lengths = ("-np", "1", "-p", "2", "-n", "30,2", "--long-prompt", "40", "--short-prompt", "2")
     arguments = ("interference", *lengths, "--chunk-size", "32", "-r", "1", "-t", "1", "-q")
     code, out, err = run_bench(smollm2, *arguments, "--warmup", "0", "-o", layout)
-    assert code == 2 and "no step of the long prompt had 32" in err
-    assert "long 40" in out and "long 4 " not in out
+    assert code == 2 and "the streams ended before the long prompt was read" in err
+    assert "n30 long 40" in out and "n2 long 40" not in out
 
 
 def test_ctrl_c_ends_all_processes_and_prints_no_result(needs_stock: None, smollm2: Path) -> None:
@@ -201,6 +228,20 @@ def is_running(pid: int) -> bool:
     return True
 
 
+def test_a_long_prompt_that_fills_no_chunk_is_told_before_the_start(smollm2: Path) -> None:
+    lengths = ("-np", "2", "-p", "32", "-n", "8", "--long-prompt", "600,256")
+    code, out, err = run_bench(smollm2, "interference", *lengths)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: a long prompt of 256 tokens fills no step of 512: choose")
+    assert "--long-prompt" in err and "--chunk-size" in err
+
+
+def test_help_says_what_a_kv_memory_is() -> None:
+    done = CliRunner().invoke(app, ["bench", "-h"], env={"COLUMNS": "200"})
+    (line,) = (line for line in done.stdout.splitlines() if "--kv-memory" in line)
+    assert "TOKENS|SIZE" in line
+
+
 def test_help_loads_no_engine() -> None:
     program = """
         import sys
@@ -218,7 +259,7 @@ def test_flag_defaults_are_the_engine_s() -> None:
 def test_every_flag_has_its_own_environment_mirror() -> None:
     mirrors = []
     for name, parameter in inspect.signature(bench).parameters.items():
-        if name != "workload":
+        if name not in ("ctx", "workload"):
             (option,) = get_args(parameter.annotation)[1:]
             mirrors.append(option.envvar)
             assert option.envvar.startswith("ORIN_LLM_")

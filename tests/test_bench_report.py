@@ -63,7 +63,7 @@ def test_json_is_one_object_with_the_environment_and_all_results(report: Report)
     assert {name: found[name] for name in ENVIRONMENT} == ENVIRONMENT
     ours, stock = found["results"]
     assert ours["workload"] == {
-        "workload": "single", "streams": 1, "prompt_tokens": "100", "max_tokens": "3", "depth": 0
+        "workload": "single", "streams": 1, "prompt_tokens": 100, "max_tokens": 3, "depth": 0
     }  # fmt: skip
     assert (ours["repetitions"], ours["warmup"], ours["seed"]) == (2, 1, 7)
     assert (ours["completed"], ours["failed"], ours["peak_concurrency"]) == (2, 0, 1)
@@ -181,7 +181,16 @@ def test_markdown_leaves_open_what_no_step_told() -> None:
     quick = replace(step(1, 0, 10), kv_tokens=0, kv_bytes_used=0)
     run = replace(single(1.0, USE), steps=(quick,))
     (kv,) = table(FORMATS["md"](Report(ENVIRONMENT, (result(SINGLE, OURS, [run]),))), "page hits")
-    assert (kv["KV used"], kv["fragmentation"], kv["page hits"]) == ("0 B", "", "99.50 %")
+    assert (kv["KV used"], kv["fragmentation"], kv["page hits"]) == ("", "", "99.50 %")
+    all_new = replace(USE, lookups=7, misses=7)  # as where requests end in their only step
+    run = replace(run, kv=all_new)
+    (kv,) = table(FORMATS["md"](Report(ENVIRONMENT, (result(SINGLE, OURS, [run]),))), "page hits")
+    assert (kv["KV used"], kv["page hits"]) == ("", "")
+
+
+def test_one_repetition_is_one() -> None:
+    text = FORMATS["md"](Report(ENVIRONMENT, (result(SINGLE, OURS, [single(1.0)]),)))
+    assert "; 1 repetition after 1 to warm up" in text
 
 
 def test_failures_are_counted_and_told() -> None:

@@ -266,6 +266,8 @@ def test_a_campaign_that_cannot_be_is_refused(tiny_model: Path) -> None:
         Campaign(tiny_model, configs, single, repetitions=0)
     with pytest.raises(UsageError, match="-1 warm-up"):
         Campaign(tiny_model, configs, single, warmup=-1)
+    with pytest.raises(UsageError, match="--ab all: these are the hooks of the first engine, too"):
+        Campaign(tiny_model, configs, single, ab=Hooks())
     with pytest.raises(UsageError, match="--peer stock can only run requests that come at once"):
         Campaign(tiny_model, configs, shared, stock=True)
 

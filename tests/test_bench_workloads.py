@@ -187,6 +187,21 @@ def test_lists_make_every_combination() -> None:
     ]
 
 
+@pytest.mark.parametrize("workload", DEFAULTS)
+def test_a_length_is_a_number_for_machines_and_a_range_is_text(workload: str) -> None:
+    (scenario,) = scenarios(workload, {"-p": "48", "-n": "16..32"})
+    assert scenario.settings["prompt_tokens"] == 48
+    assert scenario.settings["max_tokens"] == "16..32"
+
+
+@pytest.mark.parametrize("workload", DEFAULTS)
+def test_flags_that_shorten_a_workload_are_its_own(workload: str) -> None:
+    (scenario,) = scenarios(workload, {})
+    for flag in scenario.length_flags.split(", "):
+        (longer,) = scenarios(workload, {flag: "5000"})
+        assert longer.n_ctx > 5000 - 1
+
+
 def test_a_depth_shows_in_the_label() -> None:
     found = scenarios("single", {"-d": "0,64"})
     assert [scenario.label for scenario in found] == ["single p512 n128", "single p512 n128 d64"]

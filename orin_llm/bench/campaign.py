@@ -11,14 +11,15 @@ from typing import Any, Protocol
 from orin_llm.bench.environment import environment
 from orin_llm.bench.records import Run
 from orin_llm.bench.result import Conditions, Report, Result
-from orin_llm.bench.runner import EngineRunner
+from orin_llm.bench.room import LEAST_CTX, require_full_chunks, require_room
+from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.stock import StockPeer, require_stock
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.workload import Scenario, Workload
 from orin_llm.engine import Engine, EngineConfig, Hooks
 from orin_llm.engine.config import MAX_BATCH
+from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.errors import UsageError
-from orin_llm.gguf.header import read_header
 from orin_llm.models.describe import context
 
 
@@ -66,6 +67,11 @@ class Campaign:
                     f"{scenario.label} has {scenario.n_seq} requests at the same time: an engine "
                     f"computes at most {MAX_BATCH} (-np)"
                 )
+        if self.ab is not None and any(config.hooks == self.ab for config in self.configs):
+            raise UsageError(
+                f"--ab {hooks_text(self.ab)}: these are the hooks of the first engine, too: choose "
+                "others (--ab, --hooks)"
+            )
         if self.stock and not all(isinstance(s, Streams) for s in self.scenarios):
             raise UsageError(
                 "--peer stock can only run requests that come at once: single, or concurrent "
@@ -86,18 +92,21 @@ def measure(campaign: Campaign, load: Load, say: Say) -> Iterator[Report]:
 
     Raises:
         DeviceUnavailable: stock llama.cpp is wanted and not installed.
+        UsageError: a request has no room, or a long prompt fills no step.
         OrinError: an engine cannot be made, a peer failed, or a workload made no sense.
     """
     if campaign.stock:
         require_stock()
+    sized = _sized_configs(campaign)
     where: dict[str, Any] = {}
-    for config in campaign.configs:
+    for config in sized:
         with ExitStack() as engines:
 
             def start(config: EngineConfig, engines: ExitStack = engines) -> EngineRunner:
                 return EngineRunner(engines.enter_context(load(campaign.model, config)))
 
-            runners = [start(_sized(campaign, config))]
+            runners = [start(config)]
+            require_full_chunks(campaign.scenarios, runners[0].engine.chunk_size)
             if campaign.ab is not None:
                 runners.append(start(_alike(runners[0], campaign.ab)))
             where = where or environment(runners[0].engine)
@@ -105,17 +114,30 @@ def measure(campaign: Campaign, load: Load, say: Say) -> Iterator[Report]:
                 yield Report(where, tuple(_turns(campaign, scenario, runners, say)))
 
 
-def _sized(campaign: Campaign, config: EngineConfig) -> EngineConfig:
+def _sized_configs(campaign: Campaign) -> list[EngineConfig]:
+    """The configurations with room for every scenario; UsageError where that cannot be."""
+    header = read_model_header(campaign.model)
+    found = []
+    for config in campaign.configs:
+        require_room(header, config, campaign.scenarios)
+        sized = _sized(campaign, config, context(header))
+        # What the engine computes in a step at least; it tells the rest when it is made.
+        chunk = min(sized.chunk_size, sized.n_ctx - sized.max_batch)
+        require_full_chunks(campaign.scenarios, chunk)
+        found.append(sized)
+    return found
+
+
+def _sized(campaign: Campaign, config: EngineConfig, n_ctx_train: int) -> EngineConfig:
     """The configuration with room for every scenario.
 
     The context is at least a chunk, as far as the model goes and the KV memory is not limited: an
     engine cuts chunks to its context.
     """
     n_seq = max(scenario.n_seq for scenario in campaign.scenarios)
-    n_ctx = max(16, *(scenario.n_ctx for scenario in campaign.scenarios))
+    n_ctx = max(LEAST_CTX, *(scenario.n_ctx for scenario in campaign.scenarios))
     if config.kv_memory is None:
-        chunk = min(config.chunk_size + n_seq, context(read_header(campaign.model)))
-        n_ctx = max(n_ctx, chunk)
+        n_ctx = max(n_ctx, min(config.chunk_size + n_seq, n_ctx_train))
     return replace(config, n_ctx=n_ctx, max_batch=n_seq)
 
 

@@ -33,8 +33,8 @@ class Interference:
         return {
             "workload": "interference",
             "streams": self.streams,
-            "prompt_tokens": str(self.prompt),
-            "max_tokens": str(self.answer),
+            "prompt_tokens": self.prompt.setting,
+            "max_tokens": self.answer.setting,
             "long_prompt": self.long_prompt,
             "short_prompt": self.short_prompt,
         }
@@ -43,6 +43,10 @@ class Interference:
     def n_ctx(self) -> int:
         streams = self.prompt.high + self.answer.high
         return max(streams, self.long_prompt + 1, self.short_prompt + 1)
+
+    @property
+    def length_flags(self) -> str:
+        return "--long-prompt, --short-prompt, -p, -n"
 
     @property
     def n_seq(self) -> int:

@@ -25,6 +25,11 @@ class Lengths:
     def draw(self, random: random.Random) -> int:
         return random.randint(self.low, self.high)
 
+    @property
+    def setting(self) -> int | str:
+        """For machines: a number, or `64..2048` where each request draws its own."""
+        return self.low if self.low == self.high else str(self)
+
     def __str__(self) -> str:
         return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
 

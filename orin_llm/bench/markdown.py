@@ -75,8 +75,8 @@ def _head(environment: Mapping[str, Any], results: Sequence[Result]) -> list[str
         f"{size_text(model['bytes'])}  ",
         f"{machine['cpu']} ({machine['architecture']}), {machine['cores']} cores, "
         f"device {machine['device']}  ",
-        f"{', '.join(same)}; {first.repetitions} repetitions after {first.warmup} to warm up, "
-        f"greedy, seed {first.seed}",
+        f"{', '.join(same)}; {first.repetitions} repetition{'s' * (first.repetitions != 1)} after "
+        f"{first.warmup} to warm up, greedy, seed {first.seed}",
         "",
         EXCLUDED,
         "",
@@ -155,15 +155,18 @@ def _own_figures(results: Sequence[Result]) -> str:
 
 
 def _kv(results: Sequence[Result]) -> str:
-    """The largest peaks and the worst rates of all repetitions."""
+    """The largest peaks and the worst rates of all repetitions.
+
+    Empty where every request ended in its only step: nothing was in use after it, or found in it.
+    """
     rows = [
         [
             *names,
-            size_text(result.kv["peak_bytes_used"].max),
+            size_text(used) if (used := result.kv["peak_bytes_used"].max) else "",
             size_text(result.kv["peak_bytes_committed"].max),
             f"{waste.max:.3f}" if (waste := result.kv.get("bytes_over_tokens")) else "",
             f"{100 * part.max:.1f} %" if (part := result.kv.get("fragmentation")) else "",
-            f"{100 * result.kv['hit_rate'].min:.2f} %",
+            f"{100 * hits.min:.2f} %" if (hits := result.kv["hit_rate"]).max else "",
         ]
         for names, result in zip(_names(results), results, strict=True)
         if result.kv

@@ -30,13 +30,17 @@ class SharedPrefix:
             "workload": "shared-prefix",
             "requests": self.requests,
             "system_tokens": self.system_tokens,
-            "prompt_tokens": str(self.prompt),
-            "max_tokens": str(self.answer),
+            "prompt_tokens": self.prompt.setting,
+            "max_tokens": self.answer.setting,
         }
 
     @property
     def n_ctx(self) -> int:
         return self.system_tokens + self.prompt.high + self.answer.high
+
+    @property
+    def length_flags(self) -> str:
+        return "--system-tokens, -p, -n"
 
     @property
     def n_seq(self) -> int:

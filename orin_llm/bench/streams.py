@@ -39,14 +39,18 @@ class Streams:
         return {
             "workload": self.name,
             "streams": self.streams,
-            "prompt_tokens": str(self.prompt),
-            "max_tokens": str(self.answer),
+            "prompt_tokens": self.prompt.setting,
+            "max_tokens": self.answer.setting,
             "depth": self.depth,
         }
 
     @property
     def n_ctx(self) -> int:
         return self.depth + self.prompt.high + self.answer.high
+
+    @property
+    def length_flags(self) -> str:
+        return "-p, -n, -d"
 
     @property
     def n_seq(self) -> int:
@@ -87,6 +91,10 @@ class Traced:
     @property
     def n_ctx(self) -> int:
         return max(r.prompt_tokens + r.max_tokens for r in self.requests)
+
+    @property
+    def length_flags(self) -> str:
+        return "prompt_tokens and max_tokens of the trace"
 
     @property
     def n_seq(self) -> int:

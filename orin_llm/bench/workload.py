@@ -62,6 +62,10 @@ class Scenario(Protocol):
         """Tokens that its longest request can have, with the answer."""
 
     @property
+    def length_flags(self) -> str:
+        """What makes its requests shorter: `-p, -n, -d`."""
+
+    @property
     def n_seq(self) -> int:
         """Requests that run at the same time at most."""
 

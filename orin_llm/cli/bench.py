@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ REPORT = "Repetitions and output"
 
 @with_option_groups
 def bench(
+    ctx: typer.Context,
     workload: Annotated[
         str,
         typer.Argument(
@@ -55,7 +57,7 @@ def bench(
     from orin_llm.engine import Hooks
     from orin_llm.models.store import resolve
 
-    layout = "json" if as_json else output
+    layout = _layout(ctx, output, as_json)
     if layout not in FORMATS:
         raise UsageError(f"no output format {output!r}: choose one of {', '.join(FORMATS)}")
     campaign = Campaign(
@@ -74,33 +76,50 @@ def bench(
             lambda path, config: load_engine(path, config, quiet=quiet),
             progress.message,
         )
-        results = _print_results(reports, layout)
+        n_workloads = len(campaign.configs) * len(campaign.scenarios)
+        results = _print_results(reports, layout, n_workloads)
     failed = sum(result.failed for result in results)
     if failed:
         error = next(error for result in results for error in result.errors)
-        raise OrinError(f"{failed} requests failed: {error}")
+        raise OrinError(f"{failed} request{'s' * (failed > 1)} failed: {error}")
 
 
-def _print_results(reports: Iterator[Report], layout: str) -> tuple[Result, ...]:
+def _layout(ctx: typer.Context, output: str, as_json: bool) -> str:
+    """The format: of two that contradict, the one on the command line; UsageError if both are."""
+    sources = {name: ctx.get_parameter_source(name) for name in ("output", "as_json")}
+    written = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
+    if not as_json or written == {"output"}:
+        return output
+    if "output" in written and output != "json":
+        raise UsageError(f"--json and -o {output} contradict: choose one of them")
+    return "json"
+
+
+def _print_results(reports: Iterator[Report], layout: str, n_workloads: int) -> tuple[Result, ...]:
     """JSON lines as soon as they are there; else all at the end, also where that is an error.
 
-    Ctrl-C, too, loses nothing but a JSON object, whose reader would take it for the whole.
+    Ctrl-C, too, loses nothing but a JSON object, whose reader would take it for the whole; stderr
+    says how much of `n_workloads` is there.
     """
     from orin_llm.bench.report import FORMATS
     from orin_llm.bench.result import Report
 
     finished: list[Report] = []
     at_once = layout == "jsonl"
-    wanted = True
+    interrupted = False
     try:
         for report in reports:
             finished.append(report)
             if at_once:
                 print(FORMATS[layout](report), end="", flush=True)
     except KeyboardInterrupt:
-        wanted = layout != "json"
+        interrupted = True
         raise
     finally:
+        wanted = not (interrupted and layout == "json")
         if finished and wanted and not at_once:
             print(FORMATS[layout](Report.joined(finished)), end="", flush=True)
+        if interrupted:
+            what = f"{len(finished)} of {n_workloads} workloads are" if wanted else "nothing is"
+            print(f"interrupted: {what} printed", file=sys.stderr, flush=True)
     return Report.joined(finished).results

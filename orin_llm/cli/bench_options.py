@@ -131,6 +131,7 @@ class EnginesOptions:
         flag(
             "--kv-memory",
             panel=MODEL,
+            metavar="TOKENS|SIZE",
             help="What the KV cache may hold: tokens (32768) or bytes (512MiB).",
         ),
     ] = None
