@@ -13,7 +13,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from models_support import Recorder
 from processes import python, run
@@ -164,6 +164,7 @@ def test_logits_stay_finite_and_peaked_over_a_long_prompt_and_decode(tiny: Path)
 
 
 @given(text=st.text(max_size=80))
+@example(text="a ? b , c 's")  # llama.cpp's own detokenizer takes these spaces away
 @settings(max_examples=200, deadline=None)
 def test_any_text_survives_the_cut_vocabulary(tiny_engine: Engine, text: str) -> None:
     tokens = tiny_engine.tokenize(text, add_special=False)

@@ -139,6 +139,14 @@ std::string Model::detokenize(const std::vector<int32_t> & tokens, bool special)
     for (int32_t token : tokens) {
         check_token(token);
     }
+    // For some vocabularies of this type llama.cpp would take away spaces before punctuation.
+    if (llama_vocab_type(vocab_) == LLAMA_VOCAB_TYPE_BPE) {
+        std::string text;
+        for (const int32_t token : tokens) {
+            text += token_bytes(token, special);
+        }
+        return text;
+    }
     std::string text(tokens.size() * 8 + 16, '\0');
     const auto count = static_cast<int32_t>(tokens.size());
     int32_t length =
