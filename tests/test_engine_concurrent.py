@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import math
 import random
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from gguf_bytes import F32, Image, Shape, Tensor, tiny_llama
+from completions import (
+    alone,
+    assert_nothing_is_left,
+    finish,
+    prompt,
+    settle,
+    start,
+    with_a_poisoned_token,
+)
 
 from orin_llm.engine import Completion, Engine, EngineConfig, Request, SamplingParams
-from orin_llm.errors import OrinError, PromptTooLong, UsageError
-
-GREEDY = SamplingParams(temperature=0)
+from orin_llm.errors import OrinError
 
 
 @pytest.fixture
 def engine(tiny_model: Path) -> Iterator[Engine]:
     with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, chunk_size=32)) as engine:
         yield engine
-
-
-def prompt(seed: int, n: int) -> list[int]:
-    return random.Random(seed).choices(range(100, 290), k=n)
-
-
-def start(engine: Engine, tokens: Sequence[int], n: int = 8, **more: object) -> Completion:
-    return engine.complete(Request(tokens, GREEDY, n, ignore_eos=True, **more))  # type: ignore[arg-type]
-
-
-def finish(completion: Completion) -> tuple[int, ...]:
-    for _ in completion:
-        pass
-    return completion.result.token_ids
-
-
-def alone(tiny_model: Path, tokens: Sequence[int], n: int) -> tuple[int, ...]:
-    with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1)) as engine:
-        return finish(start(engine, tokens, n))
-
-
-def assert_nothing_is_left(engine: Engine) -> None:
-    """No request, and no page that a sequence holds."""
-    stats = engine.stats()
-    requests = stats["requests"]
-    assert requests["running"] == requests["waiting"] == 0
-    ended = requests["finished"] + requests["cancelled"] + requests["expired"]
-    assert requests["submitted"] == ended
-    kv = stats["kv"]
-    assert kv["pages_used"] == 0
-    assert kv["pages_cached"] + kv["pages_free"] == engine.kv_pages
-
-
-def settle(engine: Engine) -> None:
-    """Until what was cancelled is gone."""
-    while any(engine.stats()["requests"][key] for key in ("running", "waiting")):
-        time.sleep(0.001)
 
 
 # -- the same answers -----------------------------------------------------------------------------
@@ -232,17 +199,6 @@ def test_closing_an_engine_ends_all_that_runs_and_waits(tiny_model: Path) -> Non
         start(engine, [100])
 
 
-def with_a_poisoned_token(token: int) -> Image:
-    """Its embedding is no number; what is written with is another matrix."""
-    shape = Shape()
-    weights = np.random.default_rng(1).standard_normal((shape.n_vocab, shape.n_embd))
-    size = (shape.n_embd, shape.n_vocab)
-    output = Tensor("output.weight", size, F32, (weights / 8).astype("<f4").tobytes())
-    weights[token] = math.nan
-    embedding = Tensor("token_embd.weight", size, F32, weights.astype("<f4").tobytes())
-    return tiny_llama(tensors={tensor.name: tensor for tensor in (output, embedding)})
-
-
 def test_logits_that_are_no_numbers_end_only_the_completion_they_belong_to(tmp_path: Path) -> None:
     poisoned = 99
     model = tmp_path / "poisoned.gguf"
@@ -309,138 +265,3 @@ def test_random_submitting_and_cancelling_from_many_threads_leaks_nothing(tiny_m
         stats = engine.stats()["requests"]
         assert min(stats["finished"], stats["cancelled"], stats["preempted"]) > 0
         assert len(finish(start(engine, prompt(9, 50), 20))) == 20
-
-
-# -- event loops ----------------------------------------------------------------------------------
-
-
-async def finish_async(completion: Completion) -> tuple[int, ...]:
-    async for _ in completion:
-        pass
-    return completion.result.token_ids
-
-
-def test_coroutines_take_tokens_without_threads(tiny_model: Path, engine: Engine) -> None:
-    prompts = [prompt(seed, 10 + seed) for seed in range(8)]
-
-    async def main() -> list[tuple[int, ...]]:
-        tasks = [finish_async(start(engine, tokens, 12)) for tokens in prompts]
-        texts = await asyncio.gather(*tasks)
-        assert threading.active_count() == before
-        return texts
-
-    before = threading.active_count()
-    assert asyncio.run(main()) == [alone(tiny_model, tokens, 12) for tokens in prompts]
-    assert asyncio.run(main()) is not None  # a second loop, after the first has ended
-    assert_nothing_is_left(engine)
-
-
-def test_a_cancelled_task_stops_its_completion(engine: Engine) -> None:
-    async def main() -> None:
-        task = asyncio.create_task(finish_async(start(engine, prompt(1, 100), 150)))
-        await asyncio.sleep(0)  # it waits for the first token
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
-    gc.collect()
-    settle(engine)
-    requests = engine.stats()["requests"]
-    assert requests["cancelled"] + requests["finished"] == 1  # it may have been done, too
-    assert_nothing_is_left(engine)
-
-
-def test_closing_the_engine_wakes_coroutines(tiny_model: Path) -> None:
-    engine = Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, max_batch=1))
-
-    async def main() -> None:
-        completions = [start(engine, [100 + i], 240) for i in range(40)]
-        waiting = [asyncio.create_task(finish_async(completion)) for completion in completions]
-        await asyncio.sleep(0.01)
-        await asyncio.get_running_loop().run_in_executor(None, engine.close)
-        done = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
-        assert any(isinstance(error, OrinError) for error in done)  # the first may be done
-
-    asyncio.run(main())
-
-
-# -- memory ---------------------------------------------------------------------------------------
-
-
-def test_kv_memory_is_given_in_tokens_or_bytes_and_is_never_exceeded(tiny_model: Path) -> None:
-    sizes = {}
-    for limit in ("512", 512, "64kB", "64 kib"):
-        config = EngineConfig(n_ctx=64, threads=1, kv_memory=limit)
-        with Engine(tiny_model, config) as engine:
-            for seed in range(20):
-                finish(start(engine, prompt(seed, 50), 10))
-            kv = engine.stats()["kv"]
-            page_bytes = kv["bytes_reserved"] // engine.kv_pages
-            assert kv["bytes_committed"] <= kv["bytes_reserved"] + page_bytes
-            assert kv["evictions"] > 0
-            sizes[limit] = kv["bytes_reserved"]
-    assert sizes["512"] == sizes[512]
-    assert 64000 - page_bytes < sizes["64kB"] <= 64000
-    assert 65536 - page_bytes < sizes["64 kib"] <= 65536
-
-
-@pytest.mark.parametrize(
-    "limit", ["", "0", "-5", "1.5", "12 parsecs", "MiB", "0MiB", "1e3", "9" * 400 + "GB"]
-)
-def test_a_kv_memory_that_is_no_size_is_refused(limit: str) -> None:
-    with pytest.raises(UsageError, match="--kv-memory"):
-        EngineConfig(kv_memory=limit)
-
-
-def test_a_context_larger_than_the_kv_memory_is_refused(tiny_model: Path) -> None:
-    with pytest.raises(UsageError, match=r"128 tokens.*256.*--kv-memory.*--ctx-size"):
-        Engine(tiny_model, EngineConfig(n_ctx=256, kv_memory=128))
-    with pytest.raises(UsageError, match=r"holds 0 tokens: choose 16 or more"):
-        Engine(tiny_model, EngineConfig(kv_memory="1KiB"))
-    with Engine(tiny_model, EngineConfig(kv_memory=128, threads=1)) as engine:
-        assert engine.n_ctx == 128  # where none was asked for
-        with pytest.raises(PromptTooLong, match=r"holds 128 .* larger KV memory \(--kv-memory"):
-            start(engine, prompt(1, 128))
-
-
-def test_shrinking_gives_memory_back_and_growing_again_works(tiny_model: Path) -> None:
-    with Engine(tiny_model, EngineConfig(n_ctx=64, threads=1, kv_memory=1024)) as engine:
-        for seed in range(16):
-            finish(start(engine, prompt(seed, 50), 10))
-        before = engine.stats()["kv"]["bytes_committed"]
-        engine.resize_kv(128)
-        kv = engine.stats()["kv"]
-        assert kv["bytes_committed"] <= before / 4
-        assert kv["pages_cached"] + kv["pages_free"] == 8
-        running = start(engine, prompt(1, 40), 20)
-        finish(running)
-        assert running.result.kv.pages_total == 8
-        with pytest.raises(UsageError, match=r"expected 64 .* 1024"):
-            engine.resize_kv(32)
-        engine.resize_kv(1024)
-        assert engine.stats()["kv"]["pages_free"] > 50
-
-
-def test_rows_of_the_cache_can_be_read_and_put_back(tiny_model: Path, engine: Engine) -> None:
-    tokens = prompt(1, 100)
-    finish(start(engine, tokens, 4))
-    rows = engine.read_kv(tokens, 0, 100)
-    row = engine.kv_row_bytes
-    assert len(rows) == 96 * row
-    assert engine.read_kv(tokens, 32, 32) == rows[32 * row : 64 * row]
-    config = EngineConfig(n_ctx=256, threads=1, page_size=8)
-    with Engine(tiny_model, config) as other:
-        assert other.read_kv(tokens, 0, 100) == b""
-        half = 48 * row
-        assert other.write_kv(tokens[:96], 48, rows[half:]) == 0  # the beginning is not there
-        assert other.write_kv(tokens[:48], 0, rows[:half]) == 48
-        assert other.write_kv(tokens[:96], 48, rows[half:]) == 96
-        kv = other.stats()["kv"]
-        assert kv["pages_cached"] == 12
-        assert kv["lookups"] == kv["misses"] == kv["prefix_queries"] == 0  # no step has run
-        assert other.read_kv(tokens, 0, 100) == rows
-        completion = start(other, tokens, 4)
-        assert finish(completion) == alone(tiny_model, tokens, 4)
-        assert completion.result.cached_tokens == 96
-        assert_nothing_is_left(other)

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from completions import finish, prompt, start, with_a_poisoned_token
 from processes import python, run
-from test_engine_concurrent import finish, prompt, start, with_a_poisoned_token
 
 from orin_llm.engine import Completion, Engine, EngineConfig, Hooks, Request, SamplingParams
 from orin_llm.engine.wakers import LoopWaker

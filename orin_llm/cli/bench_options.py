@@ -7,7 +7,15 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from orin_llm.cli.options import MODEL, flag
+from orin_llm.cli.options import (
+    MODEL,
+    GpuLayersFlag,
+    HooksFlag,
+    KvMemoryFlag,
+    ModelFlag,
+    PrefixCacheFlag,
+    flag,
+)
 from orin_llm.errors import UsageError
 from orin_llm.models.names import DEFAULT_MODEL
 
@@ -95,22 +103,12 @@ class WorkloadOptions:
 class EnginesOptions:
     """The engines: as for other commands, but lists and ranges make one engine for each value."""
 
-    model: Annotated[
-        str,
-        flag(
-            "-m",
-            "--model",
-            panel=MODEL,
-            help="Name in the store, hf:owner/repo:QUANT, or a GGUF file.",
-        ),
-    ] = DEFAULT_MODEL
+    model: ModelFlag = DEFAULT_MODEL
     threads: Annotated[
         str,
         flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
     ] = "0"
-    gpu_layers: Annotated[
-        int, flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all.")
-    ] = -1
+    gpu_layers: GpuLayersFlag = -1
     kv_type: Annotated[
         str,
         flag(
@@ -126,31 +124,9 @@ class EnginesOptions:
     page_size: Annotated[
         str, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
     ] = "16"
-    kv_memory: Annotated[
-        str | None,
-        flag(
-            "--kv-memory",
-            panel=MODEL,
-            metavar="TOKENS|SIZE",
-            help="What the KV cache may hold: tokens (32768) or bytes (512MiB).",
-        ),
-    ] = None
-    prefix_cache: Annotated[
-        bool,
-        flag(
-            "--prefix-cache/--no-prefix-cache",
-            panel=MODEL,
-            help="Find the beginnings of earlier prompts in the KV cache again.",
-        ),
-    ] = True
-    hooks: Annotated[
-        str,
-        flag(
-            "--hooks",
-            panel=MODEL,
-            help="Changes to llama.cpp: all, none, or -NAME to switch one off.",
-        ),
-    ] = "all"
+    kv_memory: KvMemoryFlag = None
+    prefix_cache: PrefixCacheFlag = True
+    hooks: HooksFlag = "all"
 
     def configs(self) -> tuple[EngineConfig, ...]:
         """One configuration for each combination; UsageError where a value cannot be."""

@@ -29,19 +29,51 @@ def flag(*names: str, help: str, panel: str, **more: Any) -> Any:
     )
 
 
+# Of every command that makes an engine:
+ModelFlag = Annotated[
+    str,
+    flag(
+        "-m",
+        "--model",
+        panel=MODEL,
+        help="Name in the store, hf:owner/repo:QUANT, or a GGUF file.",
+    ),
+]
+GpuLayersFlag = Annotated[
+    int, flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all.")
+]
+KvMemoryFlag = Annotated[
+    str | None,
+    flag(
+        "--kv-memory",
+        panel=MODEL,
+        metavar="TOKENS|SIZE",
+        help="What the KV cache may hold in all: 32768 (tokens) or 512MiB.",
+    ),
+]
+PrefixCacheFlag = Annotated[
+    bool,
+    flag(
+        "--prefix-cache/--no-prefix-cache",
+        panel=MODEL,
+        help="Find the beginnings of earlier prompts in the KV cache again.",
+    ),
+]
+HooksFlag = Annotated[
+    str,
+    flag(
+        "--hooks",
+        panel=MODEL,
+        help="Changes to llama.cpp: all, none, or -NAME to switch one off.",
+    ),
+]
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """Which model, and how its engine is made."""
 
-    model: Annotated[
-        str,
-        flag(
-            "-m",
-            "--model",
-            panel=MODEL,
-            help="Name in the store, hf:owner/repo:QUANT, or a GGUF file.",
-        ),
-    ] = DEFAULT_MODEL
+    model: ModelFlag = DEFAULT_MODEL
     ctx_size: Annotated[
         int,
         flag(
@@ -52,9 +84,7 @@ class EngineOptions:
         int,
         flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
     ] = 0
-    gpu_layers: Annotated[
-        int, flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all.")
-    ] = -1
+    gpu_layers: GpuLayersFlag = -1
     kv_type: Annotated[
         str,
         flag(
@@ -70,31 +100,9 @@ class EngineOptions:
     page_size: Annotated[
         int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
     ] = 16
-    kv_memory: Annotated[
-        str | None,
-        flag(
-            "--kv-memory",
-            panel=MODEL,
-            metavar="TOKENS|SIZE",
-            help="What the KV cache may hold in all: 32768 (tokens) or 512MiB.",
-        ),
-    ] = None
-    prefix_cache: Annotated[
-        bool,
-        flag(
-            "--prefix-cache/--no-prefix-cache",
-            panel=MODEL,
-            help="Find the beginnings of earlier prompts in the KV cache again.",
-        ),
-    ] = True
-    hooks: Annotated[
-        str,
-        flag(
-            "--hooks",
-            panel=MODEL,
-            help="Changes to llama.cpp: all, none, or -NAME to switch one off.",
-        ),
-    ] = "all"
+    kv_memory: KvMemoryFlag = None
+    prefix_cache: PrefixCacheFlag = True
+    hooks: HooksFlag = "all"
 
     def config(self) -> EngineConfig:
         """The engine's configuration; UsageError where a value cannot be."""

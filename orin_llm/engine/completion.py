@@ -103,9 +103,12 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         """Whether the next chunk is there. Raises what made the engine give the request up."""
         if self._drawn or self._native is None or len(self._token_ids) >= self._max_tokens:
             return True
-        ended = self._native.report()["ending"] != ""  # before the tokens: then these are all
         self._drawn.extend(self._native.tokens_from(len(self._times_ms)))
-        return ended or bool(self._drawn)
+        if self._drawn or self._native.report()["ending"] == "":
+            return bool(self._drawn)
+        # It ended, perhaps after the first look: these are all.
+        self._drawn.extend(self._native.tokens_from(len(self._times_ms)))
+        return True
 
     def _advance(self) -> Chunk:
         if not self._drawn:
