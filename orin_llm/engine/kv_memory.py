@@ -68,7 +68,7 @@ class KvRoom:
 
     n_ctx: int
     pages: int
-    choice: str = "context (-c/--ctx-size, n_ctx in Python)"
+    choice: str = f"context {_CTX_FLAG}"
 
     @classmethod
     def of(cls, header: Header, config: EngineConfig) -> KvRoom:
