@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from orin_llm.device.modules import Module
+from orin_llm.errors import OrinError
 
 # Rails whose sum is the whole of an AGX Orin: VDDQ_VDD2_1V8AO is fed from VIN_SYS_5V0, so adding
 # it would count it twice, and VIN_SYS_5V0 alone leaves out the GPU and the CPU.
@@ -19,6 +21,10 @@ _TOGETHER = (
     ("rails_w", "power_w"),
     ("cores", "cpu_percent"),
 )
+# Members of a reading by their kind; the others are numbers.
+_WORDS = ("sources", "throttled", "unknown")
+_BY_NAME = ("temperatures_c", "rails_w")
+_NEVER_MISSING = ("at_ms", "sources", "cores", "unknown", *_BY_NAME)
 
 
 @dataclass(frozen=True)
@@ -82,10 +88,53 @@ class Reading:
         """All fields; null for what could not be read."""
         return asdict(self)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Reading:
+        """What `to_json` gave, by way of JSON; members that are not known are left out.
+
+        Raises:
+            OrinError: a member is of another type, or `at_ms` is missing.
+        """
+        known = {entry.name: data[entry.name] for entry in fields(cls) if entry.name in data}
+        for name, value in known.items():
+            known[name] = _of_json(name, value)
+        if "at_ms" not in known:
+            raise OrinError("a reading without at_ms")
+        return cls(**known)
+
     @property
     def hottest_c(self) -> float | None:
         """The highest temperature of any sensor."""
         return max(self.temperatures_c.values(), default=None)
+
+
+def _of_json(name: str, value: Any) -> Any:
+    if name == "cores" and isinstance(value, list):
+        return tuple(_core(core) for core in value)
+    if name in _WORDS and isinstance(value, list):
+        if all(isinstance(word, str) for word in value):
+            return tuple(value)
+    elif name in _BY_NAME and isinstance(value, dict):
+        if all(_is_number(entry) for entry in value.values()):
+            return value
+    elif name not in ("cores", *_WORDS, *_BY_NAME) and _is_number(value):
+        return value
+    if value is None and name not in _NEVER_MISSING:
+        return None
+    raise OrinError(f"{name} of a reading cannot be {value!r}")
+
+
+def _core(data: Any) -> Core:
+    if not isinstance(data, dict) or not isinstance(data.get("online"), bool):
+        raise OrinError(f"a core of a reading cannot be {data!r}")
+    percent, mhz = data.get("percent"), data.get("mhz")
+    if not all(value is None or _is_number(value) for value in (percent, mhz)):
+        raise OrinError(f"a core of a reading cannot be {data!r}")
+    return Core(data["online"], percent, mhz)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)
 
 
 def merge(at_ms: float, readings: Iterable[Reading]) -> Reading:

@@ -1,0 +1,1 @@
+"""A machine and the engines on it, watched over time: snapshots, figures, alerts, recordings."""
