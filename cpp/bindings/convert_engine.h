@@ -54,6 +54,21 @@ inline pybind11::dict to_dict(const CompletionReport & report) {
     return result;
 }
 
+inline pybind11::list to_list(const std::vector<AnswerRecord> & answers) {
+    using namespace pybind11::literals;
+    pybind11::list result;
+    for (const AnswerRecord & answer : answers) {
+        pybind11::object tpot_ms = pybind11::none();
+        if (answer.n_tokens > 1) {
+            tpot_ms = pybind11::float_(answer.tpot_ms);
+        }
+        result.append(pybind11::dict("number"_a = answer.number, "ended_ms"_a = answer.ended_ms,
+                                     "ttft_ms"_a = answer.ttft_ms, "tpot_ms"_a = tpot_ms,
+                                     "prompt_tokens"_a = answer.n_prompt_tokens, "tokens"_a = answer.n_tokens));
+    }
+    return result;
+}
+
 inline pybind11::dict to_dict(const EngineStats & stats) {
     using namespace pybind11::literals;
     const SchedulerCounters & scheduler = stats.scheduler;
@@ -73,6 +88,7 @@ inline pybind11::dict to_dict(const EngineStats & stats) {
                                        "sampling"_a = stats.times.sampling_ms, "publish"_a = stats.times.publish_ms);
     result["lanes"] = pybind11::dict("running"_a = stats.running, "max"_a = stats.max_lanes);
     result["graphs_built"] = stats.graphs_built;
+    result["answers"] = to_list(stats.answers);
     result["kv"] = pybind11::none();
     if (stats.page_bytes > 0) {
         const int64_t n_pages = pages.used + pages.cached + pages.free;

@@ -82,4 +82,19 @@ void Completion::end(Ending ending, std::exception_ptr error) {
     error_ = std::move(error);
 }
 
+AnswerRecord Completion::answer() const {
+    const std::lock_guard lock(mutex_);
+    AnswerRecord result{};
+    result.ended_ms = report_.ended_ms;
+    result.n_prompt_tokens = static_cast<int64_t>(params_.prompt.size());
+    result.n_tokens = static_cast<int64_t>(tokens_.size());
+    if (!tokens_.empty()) {
+        result.ttft_ms = tokens_.front().time_ms - report_.submitted_ms;
+    }
+    if (tokens_.size() > 1) {
+        result.tpot_ms = (tokens_.back().time_ms - tokens_.front().time_ms) / static_cast<double>(tokens_.size() - 1);
+    }
+    return result;
+}
+
 }  // namespace orin

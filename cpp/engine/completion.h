@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "../sampling/logprobs.h"
+#include "engine_stats.h"
 #include "sampler.h"
 
 namespace orin {
@@ -79,6 +80,8 @@ class Completion {
     }
     void add(DrawnToken token);
     void end(Ending ending, std::exception_ptr error = nullptr);
+    // After it has ended.
+    AnswerRecord answer() const;
     // Consumers look again: after the two above.
     void wake() { changed_.notify_all(); }
 

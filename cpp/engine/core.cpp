@@ -147,6 +147,10 @@ void Core::end(RequestId id, Ending ending, std::exception_ptr error) {
     ledger_.counts().failed += ending == Ending::failed;
     const auto found = requests_.find(id);
     found->second.completion->end(ending, std::move(error));
+    const AnswerRecord answer = found->second.completion->answer();
+    if (answer.n_tokens > 0) {
+        ledger_.add(answer);
+    }
     to_wake_.push_back(std::move(found->second.completion));
     requests_.erase(found);
 }

@@ -1,4 +1,4 @@
-// What an engine has done, and each of its last steps.
+// What an engine has done, and each of its last steps and answers.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,7 @@
 
 #include "../pages/page_counters.h"
 #include "../scheduler/scheduler_counters.h"
+#include "numbered_log.h"
 
 namespace orin {
 
@@ -16,6 +17,16 @@ struct PhaseTimes {
     double decode_ms = 0.0;    // and of the others
     double sampling_ms = 0.0;  // drawing tokens, log-probabilities included
     double publish_ms = 0.0;   // handing them out
+};
+
+// A request that has ended, however, and had a token.
+struct AnswerRecord {
+    int64_t number;  // from 1
+    double ended_ms;
+    double ttft_ms;
+    double tpot_ms;  // 0 with one token
+    int64_t n_prompt_tokens;
+    int64_t n_tokens;  // one that ended it included
 };
 
 struct EngineStats {
@@ -37,6 +48,7 @@ struct EngineStats {
     int64_t committed_bytes = 0;
     int64_t bytes_after_prefill = 0;  // of used pages, after the last step of this phase
     int64_t bytes_after_decode = 0;
+    std::vector<AnswerRecord> answers;  // the last ones, oldest first
 };
 
 struct StepRecord {
@@ -52,33 +64,7 @@ struct StepRecord {
     int64_t kv_bytes_committed;
 };
 
-// The last steps: a ring.
-class StepLog {
-   public:
-    static constexpr size_t capacity = 4096;
-
-    void add(StepRecord record) {
-        record.number = ++n_steps_;
-        if (records_.size() < capacity) {
-            records_.push_back(record);
-        } else {
-            records_[static_cast<size_t>(record.number - 1) % capacity] = record;
-        }
-    }
-
-    // Those with a larger number, oldest first.
-    std::vector<StepRecord> after(int64_t number) const {
-        std::vector<StepRecord> result;
-        const int64_t first_kept = n_steps_ - static_cast<int64_t>(records_.size());
-        for (int64_t i = number > first_kept ? number : first_kept; i < n_steps_; i++) {
-            result.push_back(records_[static_cast<size_t>(i) % capacity]);
-        }
-        return result;
-    }
-
-   private:
-    int64_t n_steps_ = 0;
-    std::vector<StepRecord> records_;
-};
+using StepLog = NumberedLog<StepRecord, 4096>;
+using AnswerLog = NumberedLog<AnswerRecord, 16>;
 
 }  // namespace orin

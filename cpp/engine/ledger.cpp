@@ -4,7 +4,9 @@ namespace orin {
 
 EngineStats Ledger::stats() const {
     const std::lock_guard lock(mutex_);
-    return published_;
+    EngineStats result = published_;
+    result.answers = answers_.after(0);
+    return result;
 }
 
 std::vector<StepRecord> Ledger::steps_after(int64_t number) const {

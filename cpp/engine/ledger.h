@@ -25,6 +25,8 @@ class Ledger {
     void publish(Stepper & stepper);
     // For the last time, while it is held: nothing runs or waits any more.
     void close();
+    // While it is held.
+    void add(const AnswerRecord & answer) { answers_.add(answer); }
     // Of the step that was published last: what it left behind is filled in.
     void log(StepRecord record);
 
@@ -34,6 +36,7 @@ class Ledger {
     mutable std::mutex mutex_;
     EngineStats published_;
     StepLog log_;
+    AnswerLog answers_;
 };
 
 }  // namespace orin
