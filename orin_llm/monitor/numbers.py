@@ -1,0 +1,52 @@
+"""Numbers out of what others wrote, and JSON of nothing but numbers that JSON knows."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def finite(value: object) -> float | None:
+    """The value as it is if it is a number, and not NaN nor too large for one; else None."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:  # an integer without end
+        return None
+
+
+def number_at(data: object, *path: str) -> float | None:
+    """The finite number below these names; None where there is something else, or nothing."""
+    for name in path:
+        data = data.get(name) if isinstance(data, Mapping) else None
+    return finite(data)
+
+
+def count_at(data: object, *path: str) -> int | None:
+    """The same, as a whole number."""
+    value = number_at(data, *path)
+    return None if value is None else int(value)
+
+
+def json_line(values: Mapping[str, Any]) -> str:
+    """One line of JSON in ASCII, with its end; members that are NaN or infinite are left out."""
+    try:
+        return json.dumps(values, allow_nan=False) + "\n"
+    except ValueError:
+        return json.dumps(_without_nan(values), allow_nan=False) + "\n"
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        kept = {name: _without_nan(entry) for name, entry in value.items()}
+        return {name: entry for name, entry in kept.items() if not _is_nan(entry)}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_without_nan(entry) for entry in value if not _is_nan(entry)]
+    return value
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)

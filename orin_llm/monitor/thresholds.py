@@ -1,0 +1,185 @@
+"""What is too much: the thresholds of alerts, and the TOML file that sets them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from orin_llm.errors import UsageError
+from orin_llm.monitor.numbers import finite
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+FILE = "monitor.toml"
+MAX_FILE_BYTES = 1 << 20
+MAX_WINDOW = 1000  # answers
+MAX_SECONDS = 86_400.0
+POWER_W = 25.0  # where the power mode has no budget
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A rule for a value: raised when it is above `above`, cleared at `clear` or below.
+
+    Attributes:
+        for_s: how long it must be above before the alert is raised.
+        window: of how many answers the value is a mean; None: it is a value of now.
+    """
+
+    above: float
+    clear: float
+    for_s: float = 0.0
+    window: int | None = None
+    enabled: bool = True
+
+    quiet_s: ClassVar[float] = 0.0
+
+    @property
+    def above_text(self) -> str:
+        """To be put behind what the value is, when it is above."""
+        return f", above {self.above:g}"
+
+    @property
+    def clear_text(self) -> str:
+        """The same, when it is cleared."""
+        return f", not above {self.clear:g}"
+
+
+@dataclass(frozen=True)
+class Occurrence:
+    """A rule for what should not be at all: cleared when it has not been seen for `quiet_s`."""
+
+    quiet_s: float
+    enabled: bool = True
+
+    above: ClassVar[float] = 0.0
+    clear: ClassVar[float] = 0.0
+    for_s: ClassVar[float] = 0.0
+    above_text: ClassVar[str] = ""
+
+    @property
+    def clear_text(self) -> str:
+        """To be put behind what it is, when it is over."""
+        return f" for {self.quiet_s:g} s"
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """One for each rule, by its name in the file."""
+
+    temperature_c: Threshold = Threshold(85.0, 80.0)
+    power_w: Threshold = Threshold(POWER_W, 0.95 * POWER_W, for_s=5.0)
+    kv_used: Threshold = Threshold(0.85, 0.80, for_s=5.0)
+    ttft_ms: Threshold = Threshold(500.0, 450.0, window=10)
+    tpot_ms: Threshold = Threshold(60.0, 54.0, window=10)
+    throttled: Occurrence = Occurrence(10.0)
+    over_current: Occurrence = Occurrence(60.0)
+
+    def at_once(self) -> Thresholds:
+        """The same without waiting: for who looks only once."""
+        rules = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        for name, rule in rules.items():
+            if isinstance(rule, Threshold):
+                rules[name] = replace(rule, for_s=0.0)
+        return Thresholds(**rules)
+
+
+def default_thresholds(budget_w: float | None) -> Thresholds:
+    """For a machine whose power mode has this budget, or none."""
+    above = POWER_W if budget_w is None else budget_w
+    power = Threshold(above, 0.95 * above, for_s=5.0)
+    return replace(Thresholds(), power_w=power)
+
+
+def find_file(root: Path = Path("/")) -> Path | None:
+    """The user's file, else that of the machine; None where there is neither."""
+    base = os.environ.get("XDG_CONFIG_HOME", "")
+    own = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    candidates = (own / "orin-llm" / FILE, root / "etc/orin-llm" / FILE)
+    return next((path for path in candidates if path.exists()), None)
+
+
+def read_thresholds(path: Path, budget_w: float | None) -> Thresholds:
+    """The thresholds of a file; what it does not set is as by default.
+
+    Raises:
+        UsageError: it cannot be read or used; the message says where and what is allowed.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise UsageError(f"{path} is too long: at most {MAX_FILE_BYTES} bytes are read")
+    try:
+        tables = tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: byte {error.start}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from error
+    try:
+        return _thresholds(tables, default_thresholds(budget_w))
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from error
+
+
+def _thresholds(tables: Mapping[str, Any], defaults: Thresholds) -> Thresholds:
+    rules: dict[str, Any] = {
+        entry.name: getattr(defaults, entry.name) for entry in fields(defaults)
+    }
+    for name, table in tables.items():
+        if name not in rules:
+            raise ValueError(f"there is no [{name}]. Allowed: {', '.join(rules)}")
+        if not isinstance(table, dict):
+            raise ValueError(f"{name} is {table!r}: expected a table, [{name}] and lines below it")
+        default = rules[name]
+        _check_keys(name, table, default)
+        if isinstance(default, Threshold):
+            rules[name] = _threshold(name, table, default)
+        else:
+            rules[name] = replace(default, **table)
+    return Thresholds(**rules)
+
+
+def _threshold(name: str, table: Mapping[str, Any], default: Threshold) -> Threshold:
+    above = table.get("above", default.above)
+    # Who moves only one of the two keeps the distance between them.
+    clear = table.get("clear", above * default.clear / default.above)
+    if clear >= above:
+        raise ValueError(
+            f"{name}.clear is {clear:g}, {name}.above {above:g}: clear must be below above, so "
+            "that a value near it does not raise alert after alert"
+        )
+    return replace(default, **{**table, "above": above, "clear": clear})
+
+
+def _check_keys(name: str, table: Mapping[str, Any], default: Threshold | Occurrence) -> None:
+    allowed = [entry.name for entry in fields(default) if getattr(default, entry.name) is not None]
+    for key, value in table.items():
+        if key not in allowed:
+            raise ValueError(f"there is no {name}.{key}. Allowed: {', '.join(allowed)}")
+        expected = _expected(key, value)
+        if expected:
+            raise ValueError(f"{name}.{key} is {value!r}: expected {expected}")
+
+
+def _expected(key: str, value: object) -> str:
+    """What a key's value must be; "" if it is."""
+    if key == "enabled":
+        return "" if isinstance(value, bool) else "true or false"
+    if key == "window":
+        fits = type(value) is int and 1 <= value <= MAX_WINDOW
+        return "" if fits else f"a whole number of answers, 1 … {MAX_WINDOW}"
+    number = finite(value)
+    if key in ("for_s", "quiet_s"):
+        fits = number is not None and 0 <= number <= MAX_SECONDS
+        return "" if fits else f"seconds, 0 … {MAX_SECONDS:g}"
+    return "" if number is not None and number > 0 else "a number above 0"
