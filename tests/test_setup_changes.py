@@ -6,7 +6,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from setup_support import FakeBoard, make_board
+from fakes import boards
+from setup_support import SetupBoard, make_board
 
 from orin_llm.device.board import read_board
 from orin_llm.device.setup.apply import apply, revert
@@ -24,7 +25,7 @@ def no_report(_: str) -> None:
 
 
 def change_of(
-    board: FakeBoard, name: str, mode: str = "MAXN", fan: str = "cool", user: str = "ada",
+    board: SetupBoard, name: str, mode: str = "MAXN", fan: str = "cool", user: str = "ada",
     swap_bytes: int = 10**6,
 ) -> Change:  # fmt: skip
     choices = SetupChoices(mode, fan, swap_bytes, user, PROGRAM)
@@ -32,21 +33,23 @@ def change_of(
     return change
 
 
-def step_of(board: FakeBoard, name: str, **choices: str) -> Step:
+def step_of(board: SetupBoard, name: str, **choices: str) -> Step:
     (step,) = make_plan(System(board.root), [change_of(board, name, **choices)])
     return step
 
 
-def apply_one(board: FakeBoard, name: str, **choices: str) -> tuple[str, ...]:
+def apply_one(board: SetupBoard, name: str, **choices: str) -> tuple[str, ...]:
     """Apply it; what then waits for a reboot."""
     return apply(System(board.root), [step_of(board, name, **choices)], no_report).waiting
 
 
-@pytest.mark.parametrize(("kind", "name"), [("64gb", "MODE_50W"), ("32gb", "MODE_40W")])
+@pytest.mark.parametrize(
+    ("jetson", "name"), [(boards.AGX_64_JP6, "MODE_50W"), (boards.AGX_32_JP6, "MODE_40W")]
+)
 def test_modes_are_found_by_name_where_numbers_differ_in_meaning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jetson: boards.Jetson, name: str
 ) -> None:
-    board = make_board(tmp_path, monkeypatch, kind)
+    board = make_board(tmp_path, monkeypatch, jetson)
     assert apply_one(board, "power-mode", mode=name.removeprefix("MODE_").lower())
     assert board.text("var/lib/nvpmodel/status").startswith("pmode:0003")
 
@@ -75,7 +78,7 @@ def test_a_mode_that_nvpmodel_refuses_is_an_error_with_its_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     board = make_board(tmp_path, monkeypatch)
-    broken = tmp_path / "bin/nvpmodel"
+    broken = board.bin / "nvpmodel"
     broken.write_text("#!/bin/sh\necho 'NVPM ERROR: failed to write PARAM GPU'\nexit 1\n")
     with pytest.raises(OrinError, match="nvpmodel did not set MAXN: NVPM ERROR: failed to write"):
         apply_one(board, "power-mode")
@@ -94,13 +97,16 @@ def test_pinned_clocks_are_pinned_anew_in_a_new_mode(
 
 
 @pytest.mark.parametrize(
-    ("jetpack", "node"),
-    [(5, "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"), (6, "/sys/kernel/nvpmodel_clk_cap/emc")],
+    ("jetson", "node"),
+    [
+        (boards.AGX_64_JP5, "/sys/kernel/nvpmodel_emc_cap/emc_iso_cap"),
+        (boards.AGX_64_JP6, "/sys/kernel/nvpmodel_clk_cap/emc"),
+    ],
 )
 def test_the_memorys_cap_is_lifted_where_the_release_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jetpack: int, node: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jetson: boards.Jetson, node: str
 ) -> None:
-    step = step_of(make_board(tmp_path, monkeypatch, jetpack=jetpack), "emc-cap")
+    step = step_of(make_board(tmp_path, monkeypatch, jetson), "emc-cap")
     assert f"'echo 3199000000 >{node}'" in str(step.wanted["text"])
 
 
@@ -258,7 +264,6 @@ def test_rights_that_the_rule_gave_last_until_the_reboot(
 ) -> None:
     board = make_board(tmp_path, monkeypatch)
     debugfs = board.root / "sys/kernel/debug"
-    debugfs.mkdir(mode=0o700)
     apply_one(board, "udev")
     debugfs.chmod(0o710)  # what the rule does when it is run
     reverted = revert(System(board.root), [change_of(board, "udev")], no_report)

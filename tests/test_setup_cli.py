@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
-from setup_support import FakeBoard, make_board
+from setup_support import SetupBoard, make_board
 from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
@@ -20,7 +20,7 @@ ALL = [
 SNAPSHOT = "var/lib/orin-llm/setup.json"
 
 
-def setup(board: FakeBoard, command: str, *arguments: str) -> Result:
+def setup(board: SetupBoard, command: str, *arguments: str) -> Result:
     small = () if command == "revert" else ("--swap-gb", "1")
     return CliRunner().invoke(
         app, ["setup", command, "--root", str(board.root), *small, *arguments]
@@ -33,11 +33,11 @@ def as_json(done: Result) -> Any:
 
 
 @pytest.fixture
-def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBoard:
+def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetupBoard:
     return make_board(tmp_path, monkeypatch)
 
 
-def test_plan_shows_every_change_and_makes_none(board: FakeBoard) -> None:
+def test_plan_shows_every_change_and_makes_none(board: SetupBoard) -> None:
     before = board.files()
     done = setup(board, "plan")
     assert done.exit_code == 0, done.stderr
@@ -55,7 +55,7 @@ def test_plan_shows_every_change_and_makes_none(board: FakeBoard) -> None:
     assert board.files() == before
 
 
-def test_plan_runs_only_what_asks(board: FakeBoard) -> None:
+def test_plan_runs_only_what_asks(board: SetupBoard) -> None:
     setup(board, "plan")
     asked = {" ".join(line.split()[:2]) for line in board.log}
     assert asked == {
@@ -63,7 +63,7 @@ def test_plan_runs_only_what_asks(board: FakeBoard) -> None:
     }  # fmt: skip
 
 
-def test_apply_changes_all_and_says_what_waits_for_a_reboot(board: FakeBoard) -> None:
+def test_apply_changes_all_and_says_what_waits_for_a_reboot(board: SetupBoard) -> None:
     done = setup(board, "apply")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith(f"changed: {', '.join(ALL)}\n")
@@ -83,7 +83,7 @@ def test_apply_changes_all_and_says_what_waits_for_a_reboot(board: FakeBoard) ->
         assert (board.root / f"fake/active/{unit}").exists()
 
 
-def test_nothing_ever_reboots(board: FakeBoard) -> None:
+def test_nothing_ever_reboots(board: SetupBoard) -> None:
     setup(board, "apply")
     setup(board, "revert")
     assert "nvpmodel -m 0" in board.log  # which asked, and was told no
@@ -92,7 +92,7 @@ def test_nothing_ever_reboots(board: FakeBoard) -> None:
     assert not verbs & {"reboot", "isolate", "kexec", "poweroff"}
 
 
-def test_applied_again_nothing_is_left_to_do(board: FakeBoard) -> None:
+def test_applied_again_nothing_is_left_to_do(board: SetupBoard) -> None:
     setup(board, "apply")
     before = board.files()
     board.forget()
@@ -102,7 +102,7 @@ def test_applied_again_nothing_is_left_to_do(board: FakeBoard) -> None:
     assert not any("enable " in line or "swapon" in line or "-m" in line for line in board.log)
 
 
-def test_after_the_reboot_nothing_waits(board: FakeBoard) -> None:
+def test_after_the_reboot_nothing_waits(board: SetupBoard) -> None:
     setup(board, "apply")
     board.reboot()
     plan = as_json(setup(board, "plan", "--json"))
@@ -112,19 +112,17 @@ def test_after_the_reboot_nothing_waits(board: FakeBoard) -> None:
     assert setup(board, "plan").stdout.endswith("nothing to change\n")
 
 
-def test_revert_restores_every_file(board: FakeBoard) -> None:
-    before = board.files()
+def test_revert_restores_every_file(board: SetupBoard) -> None:
+    before = board.configuration()
     setup(board, "apply")
     done = setup(board, "revert")
     assert done.exit_code == 0, done.stderr
     assert done.stdout.startswith(f"restored: {', '.join(reversed(ALL))}\n")
-    after = board.files()
-    assert after.pop("var/lib/nvfancontrol/status", None) is None  # made anew by nvfancontrol
-    del before["var/lib/nvfancontrol/status"]
-    assert after == before
+    assert board.configuration() == before
+    assert not (board.root / "var/lib/nvfancontrol/status").exists()  # made anew by nvfancontrol
 
 
-def test_revert_with_nothing_applied_does_nothing(board: FakeBoard) -> None:
+def test_revert_with_nothing_applied_does_nothing(board: SetupBoard) -> None:
     before = board.files()
     done = setup(board, "revert")
     assert done.exit_code == 0 and done.stdout == "restored: nothing\n"
@@ -132,7 +130,7 @@ def test_revert_with_nothing_applied_does_nothing(board: FakeBoard) -> None:
 
 
 def test_the_snapshot_holds_the_state_before_the_first_of_several_applies(
-    board: FakeBoard,
+    board: SetupBoard,
 ) -> None:
     setup(board, "apply", "--only", "fan")
     setup(board, "apply", "--only", "power-mode", "--mode", "50W")
@@ -151,7 +149,7 @@ def test_the_snapshot_holds_the_state_before_the_first_of_several_applies(
     assert not (board.root / SNAPSHOT).exists()
 
 
-def test_only_and_skip_choose_changes(board: FakeBoard) -> None:
+def test_only_and_skip_choose_changes(board: SetupBoard) -> None:
     assert as_json(setup(board, "apply", "--json", "--only", "fan"))["done"] == ["fan"]
     skipped = [word for name in ALL[2:] for word in ("--skip", name)]
     report = as_json(setup(board, "apply", "--json", *skipped))
@@ -159,7 +157,7 @@ def test_only_and_skip_choose_changes(board: FakeBoard) -> None:
 
 
 def test_what_is_not_possible_is_left_out_but_not_if_it_was_asked_for_by_name(
-    board: FakeBoard,
+    board: SetupBoard,
 ) -> None:
     (board.root / "etc/nvfancontrol.conf").unlink()
     named = setup(board, "apply", "--only", "fan", "--only", "headless")
@@ -180,7 +178,7 @@ def test_what_is_not_possible_is_left_out_but_not_if_it_was_asked_for_by_name(
     ],
 )
 def test_what_does_not_exist_is_wrong_usage(
-    board: FakeBoard, arguments: list[str], complaint: str
+    board: SetupBoard, arguments: list[str], complaint: str
 ) -> None:
     for command in ("plan", "apply"):
         done = setup(board, command, *arguments)
@@ -194,7 +192,7 @@ def test_a_pc_is_no_board(tmp_path: Path) -> None:
 
 
 def test_apply_and_revert_without_root_say_how_and_plan_needs_none(
-    board: FakeBoard, monkeypatch: pytest.MonkeyPatch
+    board: SetupBoard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     for command in ("apply", "revert"):
@@ -204,6 +202,6 @@ def test_apply_and_revert_without_root_say_how_and_plan_needs_none(
     assert board.log and not any("-m" in line for line in board.log)
 
 
-def test_progress_goes_to_stderr_unless_quiet(board: FakeBoard) -> None:
+def test_progress_goes_to_stderr_unless_quiet(board: SetupBoard) -> None:
     assert setup(board, "apply", "--only", "fan").stderr == "fan\n"
     assert setup(board, "revert", "-q").stderr == ""
