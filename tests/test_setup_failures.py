@@ -6,13 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
-from setup_support import FakeBoard, make_board
+from setup_support import SetupBoard, make_board
 
 from orin_llm.device.board import read_board
 from orin_llm.device.setup.apply import apply, revert
 from orin_llm.device.setup.catalogue import SetupChoices, all_changes
 from orin_llm.device.setup.change import Change, State
 from orin_llm.device.setup.plan import Step, make_plan
+from orin_llm.device.setup.signals import Stopped
 from orin_llm.device.setup.snapshot import SNAPSHOT, load_snapshot
 from orin_llm.device.setup.system import System
 from orin_llm.errors import OrinError
@@ -40,49 +41,26 @@ def changes(system: System) -> tuple[Change, ...]:
 
 
 @pytest.fixture
-def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeBoard:
+def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SetupBoard:
     return make_board(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def system(board: FakeBoard) -> System:
+def system(board: SetupBoard) -> System:
     return System(board.root)
-
-
-def configuration(board: FakeBoard) -> dict[str, str]:
-    """What there is but the fan's cache, which its service makes anew."""
-    files = board.files()
-    files.pop("var/lib/nvfancontrol/status", None)
-    return files
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure_half_way_takes_back_all_that_was_done(
-    board: FakeBoard, system: System, monkeypatch: pytest.MonkeyPatch, failure: str
+    board: SetupBoard, system: System, monkeypatch: pytest.MonkeyPatch, failure: str
 ) -> None:
-    before, steps = configuration(board), make_plan(system, changes(system))
-    once = failing_once(board, failure)
-    monkeypatch.setenv("PATH", f"{once}:{board.log_file.parent / 'bin'}")
+    before, steps = board.configuration(), make_plan(system, changes(system))
+    variables = board.once(failure, 'echo "it is broken" >&2; exit 1')
+    monkeypatch.setenv("PATH", variables["PATH"])
     with pytest.raises(OrinError, match="All is as it was: .* taken back"):
         apply(system, steps, no_report)
-    assert configuration(board) == before
+    assert board.configuration() == before
     assert load_snapshot(system).before == {}
-
-
-def failing_once(board: FakeBoard, failure: str) -> Path:
-    """A folder with the failure's program, which fails at that call once and is itself after."""
-    name, *arguments = failure.split()
-    folder = board.log_file.parent / "once"
-    folder.mkdir()
-    program = folder / name
-    real = board.log_file.parent / "bin" / name
-    wanted = " ".join(arguments)
-    program.write_text(
-        f'#!/bin/sh\nif [ ! -e {folder}/failed ]; then case "$*" in "{wanted}"*)\n'
-        f'touch {folder}/failed; echo "it is broken" >&2; exit 1 ;; esac; fi\nexec {real} "$@"\n'
-    )
-    program.chmod(0o755)
-    return folder
 
 
 def test_the_message_quotes_what_the_program_said(
@@ -96,7 +74,7 @@ def test_the_message_quotes_what_the_program_said(
 
 
 def test_what_cannot_be_taken_back_is_named_and_stays_recorded(
-    board: FakeBoard, system: System, monkeypatch: pytest.MonkeyPatch
+    board: SetupBoard, system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = make_plan(system, changes(system))
     monkeypatch.setenv("FAKE_FAIL", "systemctl *nvfancontrol")
@@ -109,9 +87,9 @@ def test_what_cannot_be_taken_back_is_named_and_stays_recorded(
 
 
 def test_a_revert_goes_on_after_a_failure_and_can_be_repeated(
-    board: FakeBoard, system: System, monkeypatch: pytest.MonkeyPatch
+    board: SetupBoard, system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = configuration(board)
+    before = board.configuration()
     apply(system, make_plan(system, changes(system)), no_report)
     monkeypatch.setenv("FAKE_FAIL", "systemctl set-default*")
     with pytest.raises(OrinError, match="not everything could be restored. headless: "):
@@ -119,7 +97,7 @@ def test_a_revert_goes_on_after_a_failure_and_can_be_repeated(
     assert list(load_snapshot(system).before) == ["headless"]
     monkeypatch.delenv("FAKE_FAIL")
     revert(system, changes(system), no_report)
-    assert configuration(board) == before
+    assert board.configuration() == before
 
 
 class Interrupted(Change):
@@ -141,12 +119,51 @@ class Interrupted(Change):
         raise KeyboardInterrupt
 
 
-def test_ctrl_c_takes_back_what_was_done_and_stays_ctrl_c(board: FakeBoard, system: System) -> None:
-    before = configuration(board)
+def test_ctrl_c_takes_back_what_was_done_and_stays_ctrl_c(
+    board: SetupBoard, system: System
+) -> None:
+    before = board.configuration()
     steps = make_plan(system, [*changes(system), Interrupted()])
     with pytest.raises(KeyboardInterrupt):
         apply(system, steps, no_report)
-    assert configuration(board) == before
+    assert board.configuration() == before
+
+
+def test_a_stop_after_the_last_change_still_takes_it_back(system: System) -> None:
+    def check() -> None:
+        if system.read("/half") is not None:
+            raise Stopped("stopped by SIGTERM", 15)
+
+    with pytest.raises(Stopped, match="All is as it was: power-cut taken back") as stopped:
+        apply(system.stopped_by(check), make_plan(system, [PowerCut()]), no_report)
+    assert stopped.value.exit_code == 143 and system.read("/half") is None
+    assert load_snapshot(system).before == {}
+
+
+def test_a_stop_before_the_first_change_changes_nothing(board: SetupBoard, system: System) -> None:
+    def check() -> None:
+        raise Stopped("stopped by Ctrl-C", 2)
+
+    before, steps = board.files(), make_plan(system, changes(system))
+    with pytest.raises(Stopped, match="Ctrl-C. Nothing was changed"):
+        apply(system.stopped_by(check), steps, no_report)
+    assert board.files() == before
+
+
+def test_what_is_done_and_read_back_is_not_stopped_any_more(
+    board: SetupBoard, system: System
+) -> None:
+    steps = make_plan(system, changes(system))
+    board.forget()
+
+    def check() -> None:
+        if "systemctl is-active graphical.target" in board.log:  # asked for when all is done
+            raise Stopped("stopped by SIGHUP", 1)
+
+    assert "headless" in apply(system.stopped_by(check), steps, no_report).done
+    board.forget()
+    done = revert(system.stopped_by(check), changes(system), no_report).done
+    assert len(done) == len(steps) and load_snapshot(system).before == {}
 
 
 class Deaf(Interrupted):
@@ -170,6 +187,8 @@ class PowerCut(Interrupted):
     recorded: tuple[str, ...] = ()
 
     def write(self, system: System, state: State) -> None:
+        if state["text"] is None:
+            return system.remove("/half")
         self.recorded = tuple(load_snapshot(system).before)
         system.write("/half", str(state["text"]))
 
@@ -185,7 +204,7 @@ def test_the_state_before_is_on_disk_before_a_change_begins(system: System) -> N
                 '{"version": 1, "changes": [{"name": "fan"}]}', '{"version": 1, "changes": [3]}']
 )  # fmt: skip
 def test_a_damaged_record_stops_both_before_anything_is_changed(
-    board: FakeBoard, system: System, content: str
+    board: SetupBoard, system: System, content: str
 ) -> None:
     system.write(SNAPSHOT, content)
     before, steps = board.files(), make_plan(system, changes(system))

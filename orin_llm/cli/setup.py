@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -98,15 +99,20 @@ def apply_setup(
     """Make the changes, all or none; the state before is recorded for revert. Needs root."""
     from orin_llm.cli.setup_view import print_outcome, print_problems
     from orin_llm.device.setup.apply import apply
+    from orin_llm.device.setup.lock import system_locked
     from orin_llm.device.setup.plan import make_plan
+    from orin_llm.device.setup.signals import signals_held
     from orin_llm.device.setup.snapshot import SNAPSHOT
 
     system = _system(root, "apply")
-    steps = make_plan(system, what.changes(_board(root)))
-    impossible = [f"{step.change.name}: {step.problem}" for step in steps if step.problem]
-    if what.only and impossible:  # asked for by name: leaving it out would not do
-        raise OrinError(f"nothing was changed. Not possible: {'; '.join(impossible)}")
-    outcome = apply(system, steps, _reporter(quiet))
+    changes = what.changes(_board(root))
+    with system_locked(system, "apply") as system:
+        steps = make_plan(system, changes)
+        impossible = [f"{step.change.name}: {step.problem}" for step in steps if step.problem]
+        if what.only and impossible:  # asked for by name: leaving it out would not do
+            raise OrinError(f"nothing was changed. Not possible: {'; '.join(impossible)}")
+        with signals_held(notice=not quiet) as request:
+            outcome = apply(system.stopped_by(request.check), steps, _reporter(quiet))
     if as_json:
         problems = {step.change.name: step.problem for step in steps if step.problem}
         report = {**outcome.to_json(), "not_possible": problems, "snapshot": SNAPSHOT}
@@ -121,9 +127,16 @@ def revert_setup(as_json: Json = False, quiet: Quiet = False, root: Root = Path(
     """Restore the state before the setup. Needs root."""
     from orin_llm.cli.setup_view import print_outcome
     from orin_llm.device.setup.apply import revert
+    from orin_llm.device.setup.lock import system_locked
+    from orin_llm.device.setup.signals import signals_held
 
     system = _system(root, "revert")
-    outcome = revert(system, WhatOptions().changes(_board(root)), _reporter(quiet))
+    changes = WhatOptions().changes(_board(root))
+    with (
+        system_locked(system, "revert") as system,
+        signals_held(notice=not quiet) as request,
+    ):
+        outcome = revert(system.stopped_by(request.check), changes, _reporter(quiet))
     if as_json:
         print(json.dumps(outcome.to_json(), indent=2))
     else:
@@ -155,6 +168,7 @@ def _system(root: Path, command: str) -> System:
 def _reporter(quiet: bool) -> Callable[[str], None]:
     def report(line: str) -> None:
         if not quiet:
-            print(line, file=sys.stderr, flush=True)
+            with suppress(OSError):  # a terminal that was closed must not stop the taking back
+                print(line, file=sys.stderr, flush=True)
 
     return report

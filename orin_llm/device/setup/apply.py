@@ -8,6 +8,7 @@ from typing import Any
 
 from orin_llm.device.setup.change import Change, State
 from orin_llm.device.setup.plan import Step
+from orin_llm.device.setup.signals import Stopped
 from orin_llm.device.setup.snapshot import load_snapshot, save_snapshot
 from orin_llm.device.setup.system import System
 from orin_llm.errors import OrinError
@@ -39,17 +40,21 @@ def apply(system: System, steps: Sequence[Step], report: Report) -> Outcome:
     Raises:
         OrinError: a change failed. It and those before it were taken back, or the message names
             what could not be.
+        Stopped: the same, because the system's `check` raised it.
     """
     snapshot = before = load_snapshot(system)
     touched: list[Step] = []
     try:
         for step in (step for step in steps if step.pending):
+            system.check()
             report(step.change.name)
             snapshot = snapshot.with_state(step.change.name, step.now)
             save_snapshot(system, snapshot)
             touched.append(step)
             _write(system, step.change, step.wanted)
+        system.check()
     except BaseException as error:
+        system = system.unstoppable()
         failed: dict[str, str] = {}
         for step in reversed(touched):
             report(f"{step.change.name}: taken back")
@@ -61,8 +66,12 @@ def apply(system: System, steps: Sequence[Step], report: Report) -> Outcome:
         save_snapshot(system, before)
         if not isinstance(error, (OrinError, OSError)):
             raise
-        raise OrinError(_failure(str(error), touched, failed)) from error
-    return Outcome(tuple(step.change.name for step in touched), _waiting(system, steps))
+        message = _failure(str(error), touched, failed)
+        if isinstance(error, Stopped):
+            raise Stopped(message, error.number) from error
+        raise OrinError(message) from error
+    done = tuple(step.change.name for step in touched)
+    return Outcome(done, _waiting(system.unstoppable(), steps))
 
 
 def revert(system: System, changes: Iterable[Change], report: Report) -> Outcome:
@@ -70,6 +79,7 @@ def revert(system: System, changes: Iterable[Change], report: Report) -> Outcome
 
     Raises:
         OrinError: some could not be restored; the message names them, and they stay recorded.
+        Stopped: the system's `check` raised it. What is not restored yet stays recorded.
     """
     snapshot = load_snapshot(system)
     known = {change.name: change for change in changes}
@@ -79,9 +89,15 @@ def revert(system: System, changes: Iterable[Change], report: Report) -> Outcome
     for name, state in reversed(snapshot.before.items()):
         report(name)
         change = known.get(name)
-        problem = (
-            _problem_of_writing(system, change, state) if change else "there is no such change"
-        )
+        try:
+            system.check()
+            problem = (
+                _problem_of_writing(system, change, state) if change else "there is no such change"
+            )
+        except Stopped as stopped:
+            rest = ", ".join(reversed(snapshot.before))
+            message = f"{stopped}. Not restored yet, run `orin-llm setup revert` again: {rest}"
+            raise Stopped(message, stopped.number) from stopped
         if problem or change is None:
             problems.append(f"{name}: {problem}")
             continue
@@ -91,7 +107,7 @@ def revert(system: System, changes: Iterable[Change], report: Report) -> Outcome
         steps.append(Step(change, state, state))
     if problems:
         raise OrinError("not everything could be restored. " + "; ".join(problems))
-    return Outcome(tuple(done), _waiting(system, steps))
+    return Outcome(tuple(done), _waiting(system.unstoppable(), steps))
 
 
 def _write(system: System, change: Change, state: State) -> None:
@@ -106,6 +122,8 @@ def _write(system: System, change: Change, state: State) -> None:
 def _problem_of_writing(system: System, change: Change, state: State) -> str:
     try:
         _write(system, change, state)
+    except Stopped:
+        raise
     except (OrinError, OSError) as error:
         return str(error)
     return ""

@@ -6,7 +6,8 @@ import os
 import shutil
 import stat
 import subprocess
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orin_llm.errors import DeviceUnavailable, OrinError
@@ -15,11 +16,34 @@ from orin_llm.host.disk import replacing
 _TIMEOUT_S = 300  # mkswap and jetson_clocks take seconds; what takes longer waits for somebody
 
 
+def _go_on() -> None:
+    """Nothing asks to stop."""
+
+
 @dataclass(frozen=True)
 class System:
-    """A machine. Names of files are absolute (`/etc/fstab`) and lie under `root`."""
+    """A machine. Names of files are absolute (`/etc/fstab`) and lie under `root`.
+
+    Attributes:
+        check: called when a program has ended; it raises to stop there.
+        descriptors: open files that the programs hold as well.
+    """
 
     root: Path = Path("/")
+    check: Callable[[], None] = _go_on
+    descriptors: tuple[int, ...] = ()
+
+    def stopped_by(self, check: Callable[[], None]) -> System:
+        """The same machine, with another `check`."""
+        return replace(self, check=check)
+
+    def unstoppable(self) -> System:
+        """The same machine, for work that has to be finished."""
+        return replace(self, check=_go_on)
+
+    def holding(self, descriptor: int) -> System:
+        """The same machine; what is started there holds one more open file."""
+        return replace(self, descriptors=(*self.descriptors, descriptor))
 
     @property
     def may_change(self) -> bool:
@@ -53,6 +77,8 @@ class System:
     def ask(self, *command: str, answer: str = "") -> subprocess.CompletedProcess[str]:
         """Run a program to its end, whatever its exit status; stdout and stderr in `stdout`.
 
+        It is in a session of its own: what a terminal sends, such as Ctrl-C, is not for it.
+
         Args:
             answer: all that it can read, so that no question of it waits for anybody.
 
@@ -63,7 +89,7 @@ class System:
         if program is None:
             raise DeviceUnavailable(f"{command[0]} was not found on PATH")
         try:
-            return subprocess.run(
+            done = subprocess.run(
                 [program, *command[1:]],
                 input=answer,
                 stdout=subprocess.PIPE,
@@ -72,9 +98,13 @@ class System:
                 errors="replace",
                 timeout=_TIMEOUT_S,
                 check=False,
+                pass_fds=self.descriptors,
+                start_new_session=True,
             )
         except subprocess.TimeoutExpired:
             raise OrinError(f"`{' '.join(command)}` has not ended in {_TIMEOUT_S} s") from None
+        self.check()
+        return done
 
     def run(self, *command: str) -> None:
         """Run a program that has to succeed.
