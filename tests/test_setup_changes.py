@@ -245,7 +245,7 @@ def test_the_service_runs_a_command_of_the_toolkit_as_the_user(
     board = make_board(tmp_path, monkeypatch)
     apply_one(board, "service")
     text = board.text("etc/systemd/system/orin-llm@.service")
-    assert f"\nExecStart={PROGRAM} %i $ARGS\n" in text
+    assert f'\nExecStart="{PROGRAM}" %i $ARGS\n' in text
     assert "\nUser=ada\n" in text and "\nEnvironmentFile=-/etc/orin-llm/%i.env\n" in text
     assert "ExecStartPre=-+/bin/sh -c 'sync; echo 3 >/proc/sys/vm/drop_caches'" in text
 

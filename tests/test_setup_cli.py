@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from fakes import boards
 from setup_support import SetupBoard, make_board
 from typer.testing import CliRunner
 
@@ -15,7 +16,7 @@ from orin_llm.cli.main import app
 
 ALL = [
     "power-mode", "emc-cap", "clocks", "fan", "headless", "swapfile", "zram", "udev", "groups",
-    "service",
+    "service", "monitor",
 ]  # fmt: skip
 SNAPSHOT = "var/lib/orin-llm/setup.json"
 
@@ -51,7 +52,7 @@ def test_plan_shows_every_change_and_makes_none(board: SetupBoard) -> None:
     assert "    path: /var/lib/orin-llm/swapfile\n    size_bytes: none -> 1000000000\n" in text
     assert "    /etc/udev/rules.d/60-orin-llm.rules:\n    +# The group" in text
     assert "    video: no -> yes\n" in text
-    assert text.endswith("10 of 10 to change\n")
+    assert text.endswith("11 of 11 to change\n")
     assert board.files() == before
 
 
@@ -99,7 +100,9 @@ def test_applied_again_nothing_is_left_to_do(board: SetupBoard) -> None:
     report = as_json(setup(board, "apply", "--json"))
     assert report["done"] == [] and report["reboot_needed"] is True
     assert board.files() == before
-    assert not any("enable " in line or "swapon" in line or "-m" in line for line in board.log)
+    assert not any(
+        "enable " in line or "swapon" in line or "nvpmodel -m" in line for line in board.log
+    )
 
 
 def test_after_the_reboot_nothing_waits(board: SetupBoard) -> None:
@@ -120,6 +123,22 @@ def test_revert_restores_every_file(board: SetupBoard) -> None:
     assert done.stdout.startswith(f"restored: {', '.join(reversed(ALL))}\n")
     assert board.configuration() == before
     assert not (board.root / "var/lib/nvfancontrol/status").exists()  # made anew by nvfancontrol
+
+
+@pytest.mark.parametrize("name", ["32GB-JP6", "64GB-JP5", "32GB-JP5"])
+def test_other_boards_are_set_up_and_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    board = make_board(tmp_path, monkeypatch, boards.JETSONS[name])
+    before = board.configuration()
+    assert as_json(setup(board, "apply", "--json"))["done"] == ALL
+    board.reboot()
+    plan = as_json(setup(board, "plan", "--json"))["changes"]
+    assert not any(change["pending"] or change["waits_for_reboot"] for change in plan)
+    assert setup(board, "revert").exit_code == 0
+    board.reboot()
+    (board.root / "proc/swaps").write_text(before["proc/swaps"])
+    assert board.configuration() == before
 
 
 def test_revert_with_nothing_applied_does_nothing(board: SetupBoard) -> None:
@@ -199,9 +218,9 @@ def test_apply_and_revert_without_root_say_how_and_plan_needs_none(
         done = CliRunner().invoke(app, ["setup", command])
         assert done.exit_code == 1 and "sudo" in done.stderr and f"setup {command}" in done.stderr
     assert setup(board, "plan").exit_code == 0
-    assert board.log and not any("-m" in line for line in board.log)
+    assert board.log and not any("nvpmodel -m" in line for line in board.log)
 
 
 def test_progress_goes_to_stderr_unless_quiet(board: SetupBoard) -> None:
-    assert setup(board, "apply", "--only", "fan").stderr == "fan\n"
+    assert setup(board, "apply", "--only", "fan").stderr.startswith("fan: cool early")
     assert setup(board, "revert", "-q").stderr == ""

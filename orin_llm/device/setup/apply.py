@@ -47,7 +47,7 @@ def apply(system: System, steps: Sequence[Step], report: Report) -> Outcome:
     try:
         for step in (step for step in steps if step.pending):
             system.check()
-            report(step.change.name)
+            report(f"{step.change.name}: {step.change.title}")
             snapshot = snapshot.with_state(step.change.name, step.now)
             save_snapshot(system, snapshot)
             touched.append(step)

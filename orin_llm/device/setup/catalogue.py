@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from orin_llm.device.board import Board
 from orin_llm.device.setup.change import Change
 from orin_llm.device.setup.files import RuleChange, ServiceChange
+from orin_llm.device.setup.monitor import MonitorChange
 from orin_llm.device.setup.power_mode import PowerModeChange
 from orin_llm.device.setup.services import DesktopChange, FanChange, GroupsChange
 from orin_llm.device.setup.swap import SwapFileChange, ZramChange
@@ -24,7 +25,7 @@ class SetupChoices:
         fan: profile of the fan.
         swap_bytes: size of the swap file.
         user: who runs the toolkit, and may read the sensors; "" if nobody is known.
-        program: absolute path of `orin-llm`, for the unit.
+        program: absolute path of `orin-llm`, for the units.
     """
 
     mode: str
@@ -47,6 +48,7 @@ def all_changes(choices: SetupChoices, board: Board) -> tuple[Change, ...]:
         RuleChange(),
         GroupsChange(choices.user),
         ServiceChange(choices.program, choices.user or "root"),
+        MonitorChange(choices.program, choices.user or "root"),
     )
 
 

@@ -6,9 +6,10 @@ from abc import abstractmethod
 
 from orin_llm.device.setup.change import Change, State
 from orin_llm.device.setup.system import System
+from orin_llm.device.setup.units import word
 
-# `orin-llm@monitor` runs `orin-llm monitor` with ARGS of /etc/orin-llm/monitor.env. Page cache is
-# memory that a GPU which shares it does not get: what can go goes before a model is loaded.
+# `orin-llm@serve` runs `orin-llm serve` with ARGS of /etc/orin-llm/serve.env. Page cache is memory
+# that a GPU which shares it does not get: what can go goes before a model is loaded.
 _SERVICE = """[Unit]
 Description=orin-llm %i
 Documentation=man:systemd.service(5)
@@ -73,7 +74,7 @@ class ServiceChange(FileChange):
         self._program, self._user = program, user
 
     def text(self) -> str:
-        return _SERVICE.format(program=self._program.replace("%", "%%"), user=self._user)
+        return _SERVICE.format(program=word(self._program), user=self._user)
 
 
 class RuleChange(FileChange):

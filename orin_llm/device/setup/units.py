@@ -44,6 +44,11 @@ WantedBy=multi-user.target
 """
 
 
+def word(path: str) -> str:
+    """The path of a program as one word of a unit; systemd takes none with quotes in it."""
+    return f'"{path.replace("%", "%%")}"'
+
+
 class UnitChange(Change):
     """A unit that runs at every boot, and now. State: `text` of its file (None: no file),
     `enabled` and `active`."""
