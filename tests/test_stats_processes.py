@@ -26,6 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the sockets, which is not there yet; no other one is looked into."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("orin_llm.stats.folder._LOGINS", tmp_path / "run-user")
     return tmp_path / "orin-llm"
 
 
@@ -239,6 +240,34 @@ def test_without_a_run_time_folder_the_temporary_one_serves(
     assert path is not None and path.parent == tmp_path / f"orin-llm-{os.geteuid()}"
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))  # as a login has it
     assert [engine.path for engine in running_engines()] == [path]
+
+
+def test_without_the_variable_engines_that_a_login_started_are_found(
+    tmp_path: Path, publishers: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service of the system has no XDG_RUNTIME_DIR; a login has."""
+    login = tmp_path / "run-user" / str(os.geteuid())
+    login.mkdir(parents=True)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(login))
+    sources = [Source("login.gguf"), Source("service.gguf")]
+    path = publish(publishers, sources[0]).path
+    assert path is not None and path.parent == login / "orin-llm"
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    own = publish(publishers, sources[1]).path
+    assert own is not None and own.parent == tmp_path / f"orin-llm-{os.geteuid()}"
+    assert {engine.path for engine in running_engines()} == {own, path}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_login_s_folder_of_another_user_is_not_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    login = tmp_path / "run-user" / "0"
+    login.mkdir(parents=True)
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    assert folders() == [tmp_path / "orin-llm-0", login / "orin-llm"]
+    os.chown(login, OTHER_USER, -1)
+    assert folders() == [tmp_path / "orin-llm-0"]
 
 
 def test_a_folder_that_cannot_be_made_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,9 @@ MAX_PATH_BYTES = 107  # sun_path of Linux, without its NUL
 BACKLOG = 16
 _LOCK_S = 2.0  # who holds the folder's lock does so for a few system calls
 
+# Where systemd makes the folders that XDG_RUNTIME_DIR names.
+_LOGINS = Path("/run/user")
+
 _NAME = re.compile(r"\d+-\d+\.sock")
 
 
@@ -28,15 +31,24 @@ def folders() -> list[Path]:
     """Where engines of this user publish: the first is this process's own folder.
 
     `orin-llm` in XDG_RUNTIME_DIR, if that is the user's; `orin-llm-UID` below the temporary folder.
-    A service may run without the variable that a login has: who looks for engines looks in both.
+    A service may run without the variable that a login has: who looks for engines looks in both,
+    and without the variable also where a login has it.
     """
-    found = []
+    user = os.geteuid()
+    temporary = Path(tempfile.gettempdir()) / f"orin-llm-{user}"
     base = os.environ.get("XDG_RUNTIME_DIR", "")
-    with suppress(OSError):
-        # sudo keeps the variable of who called it; what root made there would be in the user's way
-        if os.path.isabs(base) and os.stat(base).st_uid == os.geteuid():
-            found.append(Path(base) / "orin-llm")
-    return [*found, Path(tempfile.gettempdir()) / f"orin-llm-{os.geteuid()}"]
+    # sudo keeps the variable of who called it; what root made there would be in the user's way
+    if os.path.isabs(base) and _belongs_to(Path(base), user):
+        return [Path(base) / "orin-llm", temporary]
+    login = _LOGINS / str(user)
+    return [temporary, login / "orin-llm"] if _belongs_to(login, user) else [temporary]
+
+
+def _belongs_to(folder: Path, user: int) -> bool:
+    try:
+        return folder.stat().st_uid == user
+    except OSError:
+        return False
 
 
 def check_folder(folder: Path) -> None:
