@@ -43,6 +43,9 @@ SUBCOMMANDS = {
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
     ),
+    "monitor": Subcommand(
+        "orin_llm.cli.monitor", "monitor", MACHINE, "Watch the board and its engines."
+    ),
     "setup": Subcommand("orin_llm.cli.setup", "app", MACHINE, "Set the board up for the toolkit."),
     "doctor": Subcommand(
         "orin_llm.cli.doctor", "doctor", MACHINE, "Say what was built, what was found and why."

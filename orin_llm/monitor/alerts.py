@@ -91,7 +91,7 @@ class _Watched:
         now_ms = snapshot.reading.at_ms
         self.since = since = self.since or (now_ms, snapshot.at_ms)
         if now_ms - since[0] >= rule.for_s * 1e3:
-            text = f"{measured.text}{rule.above_text}"
+            text = f"{measured.text}{rule.up_text(value)}"
             self.since, self.quiet_since_ms = None, None
             self.alert = Alert(measured.rule, measured.subject, value, rule.above, since[1], text)
             yield AlertEvent("raised", snapshot.at_ms, self.alert)
@@ -105,7 +105,7 @@ class _Watched:
         alert: Alert,
     ) -> Iterator[AlertEvent]:
         if value > rule.clear:
-            text = f"{measured.text}{rule.above_text}"
+            text = f"{measured.text}{rule.up_text(value)}"
             self.quiet_since_ms = None
             self.alert = replace(alert, value=value, text=text)
             return

@@ -41,10 +41,11 @@ class Threshold:
 
     quiet_s: ClassVar[float] = 0.0
 
-    @property
-    def above_text(self) -> str:
-        """To be put behind what the value is, when it is above."""
-        return f", above {self.above:g}"
+    def up_text(self, value: float) -> str:
+        """To be put behind what the value is, while the alert is up."""
+        if value > self.above:
+            return f", above {self.above:g}"
+        return f", was above {self.above:g} and is not down to {self.clear:g}"
 
     @property
     def clear_text(self) -> str:
@@ -62,7 +63,10 @@ class Occurrence:
     above: ClassVar[float] = 0.0
     clear: ClassVar[float] = 0.0
     for_s: ClassVar[float] = 0.0
-    above_text: ClassVar[str] = ""
+
+    def up_text(self, value: float) -> str:
+        """To be put behind what it is: nothing."""
+        return ""
 
     @property
     def clear_text(self) -> str:
@@ -101,7 +105,7 @@ def default_thresholds(budget_w: float | None) -> Thresholds:
 def find_file(root: Path = Path("/")) -> Path | None:
     """The user's file, else that of the machine; None where there is neither."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
-    own = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
+    own = Path(base) if os.path.isabs(base) else Path(os.path.expanduser("~/.config"))
     candidates = (own / "orin-llm" / FILE, root / "etc/orin-llm" / FILE)
     return next((path for path in candidates if path.exists()), None)
 

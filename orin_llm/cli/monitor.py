@@ -1,0 +1,175 @@
+"""`orin-llm monitor`: the machine and its engines over time, for people, logs and programs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orin_llm.cli.errors import INTERRUPTED
+from orin_llm.cli.monitor_options import (
+    AlertOptions,
+    ModeOptions,
+    RecordingOptions,
+    WhatOptions,
+    check_options,
+)
+from orin_llm.cli.option_groups import with_option_groups
+from orin_llm.cli.render import visible
+from orin_llm.errors import OrinError
+
+if TYPE_CHECKING:
+    from orin_llm.monitor.feed import Feed
+    from orin_llm.monitor.recording import Recorder
+    from orin_llm.monitor.state import State
+    from orin_llm.monitor.thresholds import Thresholds
+
+SETTLE_S = 3.0  # for the first words of tools and engines
+MAX_SENSOR_S = 1.0  # tools print so often at least: their newest line is to be of now
+
+
+@with_option_groups
+def monitor(
+    *,
+    mode: ModeOptions,
+    what: WhatOptions,
+    alert: AlertOptions,
+    recording: RecordingOptions,
+    root: Annotated[
+        Path, typer.Option("--root", hidden=True, help="Folder that stands for / (tests).")
+    ] = Path("/"),
+) -> None:
+    """Watch the board and its engines: a live view, one look (--once), or a log (--headless).
+
+    docs/monitor.md has the file of thresholds and the forms of logs and recordings.
+    """
+    check_options(mode, what, alert, recording)
+    with ExitStack() as stack:
+        feed = _open_feed(mode, what, recording, root)
+        stack.callback(feed.close)
+        thresholds = _thresholds(alert.config, feed.subject.budget_w, root)
+        recorder = _open_recorder(recording.record, feed, stack)
+        if mode.once:
+            code = _look(feed, thresholds, recorder, as_json=mode.as_json)
+        elif mode.headless:
+            code = _log(feed, thresholds, recorder, alert.alert_cmd)
+        else:
+            code = _show(feed, thresholds, recorder, recording.speed or 1.0)
+    raise typer.Exit(1 if recorder is not None and recorder.problem else code)
+
+
+def _open_feed(
+    mode: ModeOptions, what: WhatOptions, recording: RecordingOptions, root: Path
+) -> Feed:
+    if recording.replay is not None:
+        from orin_llm.monitor.recording import Replay
+
+        return Replay(recording.replay)
+    from orin_llm.device.board import read_board
+    from orin_llm.device.sources import open_sensors
+    from orin_llm.monitor.engines import EngineWatch
+    from orin_llm.monitor.live import LiveFeed
+    from orin_llm.monitor.machine import read_subject
+
+    board = read_board(root)
+    subject = read_subject(board, root)
+    engines = EngineWatch(mode.interval_s, what.engine)
+    sensor_ms = min(mode.interval_s, MAX_SENSOR_S) * 1e3
+    sensors = open_sensors(board, sensor_ms, what.source or "auto", root)
+    feed = LiveFeed(sensors, engines, subject, mode.interval_s)
+    if mode.once or mode.headless:
+        feed.settle(SETTLE_S)
+    return feed
+
+
+def _thresholds(config: Path | None, budget_w: float | None, root: Path) -> Thresholds:
+    from orin_llm.monitor.thresholds import default_thresholds, find_file, read_thresholds
+
+    path = config or find_file(root)
+    return default_thresholds(budget_w) if path is None else read_thresholds(path, budget_w)
+
+
+def _open_recorder(path: Path | None, feed: Feed, stack: ExitStack) -> Recorder | None:
+    from orin_llm.monitor.recording import Recorder
+
+    if path is None:
+        return None
+    recorder = Recorder(path, feed.subject, feed.interval_s)
+    stack.callback(recorder.close)
+    return recorder
+
+
+def _look(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, *, as_json: bool) -> int:
+    """Print the machine as it is, or as it was at the end of a recording."""
+    from orin_llm.cli.monitor_once import print_state, to_json
+    from orin_llm.monitor.recording import Replay
+    from orin_llm.monitor.watch import Watch
+
+    is_replay = isinstance(feed, Replay)
+    watch = Watch(thresholds if is_replay else thresholds.at_once())
+    state: State | None = None
+    looks = 0
+    while (is_replay or looks < 2) and (snapshot := feed.next()) is not None:
+        looks += 1
+        state = watch.update(snapshot, feed.problems)
+        if recorder is not None:
+            recorder.add(snapshot, feed.problems)
+        if not is_replay and looks == 1:
+            time.sleep(feed.interval_s)  # rates and loads are of the time between two looks
+    _tell_odd(feed, recorder)
+    if state is None:
+        raise OrinError("the recording has no snapshot")
+    if as_json:
+        print(json.dumps(to_json(feed.subject, state), indent=2))
+    else:
+        print_state(feed.subject, state)
+    return 0
+
+
+def _log(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, command: str | None) -> int:
+    """Log until a signal comes: 0, but 130 for Ctrl-C."""
+    from orin_llm.monitor.commands import AlertCommands
+    from orin_llm.monitor.headless import Agent
+    from orin_llm.monitor.output import LineOutput
+    from orin_llm.monitor.recording import Replay
+    from orin_llm.monitor.watch import Watch
+
+    agent = Agent(
+        feed,
+        Watch(thresholds),
+        LineOutput(sys.stdout.fileno()),
+        recorder=recorder,
+        commands=None if command is None else AlertCommands(command, _tell),
+        tell=_tell,
+    )
+    ended_by = agent.run_through() if isinstance(feed, Replay) else agent.run()
+    _tell_odd(feed, None)
+    return INTERRUPTED if ended_by == signal.SIGINT else 0
+
+
+def _show(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, speed: float) -> int:
+    from orin_llm.cli.monitor_app import run_live
+    from orin_llm.monitor.watch import Watch
+
+    code = run_live(feed, Watch(thresholds), recorder, speed)
+    _tell_odd(feed, recorder)
+    return code
+
+
+def _tell_odd(feed: Feed, recorder: Recorder | None) -> None:
+    note = getattr(feed, "note", "")
+    if note:
+        _tell(f"note: {note}")
+    if recorder is not None and recorder.problem:
+        _tell(f"error: {recorder.problem}")
+
+
+def _tell(text: str) -> None:
+    with suppress(OSError):  # nobody reads what goes wrong: no reason to stop watching
+        print(visible(text), file=sys.stderr, flush=True)
