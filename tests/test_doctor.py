@@ -1,91 +1,130 @@
-"""doctor: what was built, what it says about it, and when it says that something is missing."""
+"""doctor's checks of the build and the GPU, and what the build says about itself."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from doctor_support import CPU, CPU_ONLY, CUDA, GOOD, ORIN, PC, only, spoilt
 from processes import environment, python, run
-from typer.testing import CliRunner
 
-from orin_llm.cli.doctor import build_line, lines
-from orin_llm.cli.main import app
 from orin_llm.device.build import Build, build_info
-from orin_llm.device.checkup import Finding, check, runs_on
+from orin_llm.device.doctor.build import is_loadable, runs_on
+from orin_llm.device.doctor.catalogue import CHECKS, check
+from orin_llm.device.doctor.finding import LEVELS, Finding, exit_code, worst_first
 from orin_llm.device.gpu import Gpu, Gpus
 from orin_llm.host.cpu import Cpu
-from orin_llm.host.memory import Memory
-from orin_llm.models.store import Store
 
-CPU = Cpu("Cortex-A78AE", "aarch64", 12, 12, None, ("neon", "dotprod", "fp16"))
-MEMORY = Memory(64 << 30, 48 << 30, 0, 0, None, limited=False)
-ORIN = Gpu("Orin GPU", "8.7", integrated=True)
-CPU_ONLY = Build(
-    version="0.1.0", native=True, cpu_flags=("neon", "dotprod"), why="nvcc was not found on PATH"
-)
-CUDA = Build(
-    version="0.1.0", native=True, cuda=True, cuda_architectures="87-real", cuda_version="12.6",
-    why="nvcc 12.6 in /usr/local/cuda",
-)  # fmt: skip
+H200 = Gpu("NVIDIA H200", "9.0", integrated=False)
 
 
-def found(build: Build, *gpus: Gpu, problem: str = "", cpu: Cpu = CPU) -> list[Finding]:
-    return check(build, cpu, Gpus(gpus, problem), MEMORY)
+def test_a_board_and_a_pc_in_order_are_ok_in_all() -> None:
+    assert spoilt(GOOD) == spoilt(PC) == []
+    assert len(check(GOOD)) == len(CHECKS)  # none is left out on a board
+    assert [finding.check for finding in check(PC)] == ["build", "memory", "model", "disk"]
 
 
-def test_all_well_means_nothing_to_say() -> None:
-    assert found(CUDA, ORIN) == []
-    assert found(CPU_ONLY) == []
+def test_every_check_has_a_name_of_its_own() -> None:
+    names = [finding.check for finding in check(GOOD)]
+    assert len(names) == len(set(names))
 
 
-def test_a_gpu_that_a_cpu_only_build_leaves_idle_is_a_warning_with_the_reason() -> None:
-    (finding,) = found(CPU_ONLY, ORIN)
-    assert finding.level == "warning"
-    assert "Orin GPU is not used" in finding.text and "nvcc was not found on PATH" in finding.text
-    assert "ORIN_LLM_CUDA=on" in finding.text
+def test_the_exit_code_is_that_of_the_worst() -> None:
+    findings = [Finding("x", level, "") for level in reversed(LEVELS)]
+    assert [finding.level for finding in worst_first(findings)] == list(LEVELS)
+    assert [exit_code(findings[:count]) for count in range(7)] == [0, 0, 0, 0, 0, 1, 4]
+
+
+def test_a_gpu_that_a_cpu_only_build_leaves_idle_hurts_with_the_reason() -> None:
+    finding = only(build=CPU_ONLY)
+    assert (finding.check, finding.level) == ("GPU", "hurts")
+    assert "Orin GPU is not used" in finding.found
+    assert "nvcc was not found on PATH" in finding.found
+    assert "ORIN_LLM_CUDA=on" in finding.fix and "nvcc is at" not in finding.fix
+
+
+def test_a_compiler_that_was_not_on_path_is_named_with_its_place() -> None:
+    nvcc = "/usr/local/cuda/bin/nvcc"
+    assert f"nvcc is at {nvcc}" in only(build=CPU_ONLY, system={"nvcc": nvcc}).fix
 
 
 def test_a_cuda_build_without_a_gpu_says_that_the_cpu_is_used() -> None:
-    (finding,) = found(CUDA)
-    assert finding.level == "warning" and "the CPU is used" in finding.text
+    finding = only(PC, build=CUDA)
+    assert finding.level == "warning" and "the CPU is used" in finding.found
 
 
-def test_the_reason_why_a_gpu_is_out_of_reach_is_passed_on() -> None:
-    assert [f.text for f in found(CUDA, problem="no driver")] == ["no driver"]
+def test_the_reason_why_a_gpu_is_out_of_reach_is_passed_on_and_hurts_a_board() -> None:
+    assert only(PC, gpus=Gpus((), "no driver")) == Finding("GPU", "warning", "no driver")
+    assert only(gpus=Gpus((), "no nvmap")) == Finding("GPU", "hurts", "no nvmap")
 
 
 def test_a_gpu_that_the_build_has_no_code_for_is_named_with_the_remedy() -> None:
-    (finding,) = found(CUDA, Gpu("NVIDIA H200", "9.0", integrated=False))
-    assert "ORIN_LLM_CUDA_ARCH=90-real" in finding.text
+    code, binary = spoilt(PC, build=CUDA, gpus=Gpus((H200,)), binary_code=("sm_87",))
+    assert (code.check, binary.check) == ("CUDA code", "binary code")
+    assert code.level == binary.level == "hurts"
+    assert "ORIN_LLM_CUDA_ARCH=90-real" in code.fix and "sm_87" in binary.found
+    assert binary.expected == "sm_90"
+
+
+def test_a_module_without_the_code_that_the_build_claims_hurts() -> None:
+    finding = only(binary_code=())
+    assert (finding.check, finding.level) == ("binary code", "hurts")
+    assert "no code for a GPU" in finding.found and finding.expected == "sm_87"
+
+
+def test_code_that_the_driver_has_to_compile_first_is_a_warning() -> None:
+    build = replace(CUDA, cuda_architectures="80")
+    finding = only(PC, build=build, gpus=Gpus((H200,)), binary_code=("sm_80",))
+    assert (finding.check, finding.level) == ("binary code", "warning")
+    assert "compiles for the NVIDIA H200" in finding.found
+
+
+def test_code_of_the_same_major_version_runs_on_a_newer_minor_one() -> None:
+    assert spoilt(binary_code=("sm_80", "sm_90")) == []
+
+
+def test_code_that_was_not_listed_is_unknown_with_the_tool_that_lists_it() -> None:
+    finding = only(binary_code=None)
+    assert finding.level == "unknown" and "cuobjdump" in finding.fix
+
+
+def test_a_gpu_that_does_not_tell_its_capability_is_unknown() -> None:
+    finding = only(gpus=Gpus((replace(ORIN, compute_capability=""),)))
+    assert (finding.check, finding.level) == ("CUDA code", "unknown")
 
 
 def test_instructions_that_the_processor_lacks_make_the_build_unusable() -> None:
     build = Build(version="0.1.0", native=True, cpu_flags=("neon", "sve", "i8mm"), why="")
-    (finding,) = found(build)
+    finding = only(PC, build=build)
     assert finding.level == "missing"
-    assert "sve, i8mm" in finding.text and "ORIN_LLM_NATIVE=off" in finding.text
+    assert "sve, i8mm" in finding.found and "ORIN_LLM_NATIVE=off" in finding.fix
+    assert not is_loadable(build, CPU) and is_loadable(CPU_ONLY, CPU)
+
+
+def test_a_processor_that_does_not_tell_what_it_has_is_unknown() -> None:
+    cpu = replace(CPU, features=())
+    finding = only(cpu=cpu, build=replace(CUDA, cpu_flags=("neon",)))
+    assert (finding.check, finding.level) == ("build", "unknown")
+    assert is_loadable(CPU_ONLY, cpu)
 
 
 def test_a_module_that_does_not_load_is_missing_and_nothing_else_is_guessed() -> None:
-    assert found(Build(problem="it does not load"), ORIN) == [
-        Finding("missing", "it does not load")
-    ]
+    build = Build(problem="it does not load")
+    assert only(build=build) == Finding("build", "missing", "it does not load")
+    assert only(build=build).text == "it does not load"
+    assert not is_loadable(build, CPU)
 
 
 def test_a_portable_build_is_a_note() -> None:
-    (finding,) = found(Build(version="0.1.0", native=False, why="x"))
-    assert finding.level == "note" and "portable" in finding.text
+    finding = only(build=replace(CUDA, native=False))
+    assert finding.level == "note" and "portable" in finding.found
+    assert finding.text == "built for a portable baseline: build without ORIN_LLM_NATIVE=off"
 
 
 def test_a_container_with_less_time_than_cores_is_no_finding_since_it_gets_fewer_threads() -> None:
-    assert found(CPU_ONLY, cpu=Cpu("x", "y", 8, 8, 2.0, ("neon", "dotprod"))) == []
-
-
-def test_little_memory_is_a_warning() -> None:
-    little = Memory(1 << 30, 100 << 20, 0, 0, None, limited=False)
-    (finding,) = check(CPU_ONLY, CPU, Gpus(()), little)
-    assert "only 104.9 MB" in finding.text
+    assert spoilt(PC, cpu=Cpu("x", "y", 8, 8, 2.0, ("neon", "dotprod"))) == []
 
 
 @pytest.mark.parametrize(
@@ -109,36 +148,6 @@ def test_which_architectures_run_on_which_gpu(
     architectures: str, capability: str, runs: bool
 ) -> None:
     assert runs_on(architectures, capability) is runs
-
-
-def test_the_build_line_says_cpu_only_and_why() -> None:
-    assert build_line(CPU_ONLY).startswith("CPU only, because nvcc was not found on PATH")
-    assert "CUDA 12.6 (architectures 87-real)" in build_line(CUDA)
-    assert "nvcc 12.6 in /usr/local/cuda" in build_line(CUDA)
-
-
-def test_the_report_has_a_line_for_each_part(tmp_path: Path) -> None:
-    report = dict(lines(CUDA, CPU, Gpus((ORIN,)), MEMORY, Store(tmp_path)))
-    assert "12 cores: neon dotprod fp16" in report["processor"]
-    assert report["GPU"] == "Orin GPU, compute capability 8.7, shares the machine's memory"
-    assert report["memory"] == "51.54 GB available of 68.72 GB"
-    assert "orin-llm models pull smollm2" in report["models"]
-
-
-def test_doctor_finds_this_machine_usable() -> None:
-    done = CliRunner().invoke(app, ["doctor"])
-    assert done.exit_code == 0, done.stdout
-    text = {line.split(maxsplit=1)[0]: line for line in done.stdout.splitlines()}
-    assert {"orin-llm", "build", "llama.cpp", "processor", "GPU", "memory", "models"} <= set(text)
-    assert build_info().why in text["build"]
-
-
-def test_doctor_as_json_is_one_object() -> None:
-    done = CliRunner().invoke(app, ["doctor", "--json"])
-    report = json.loads(done.stdout)
-    assert report["usable"] is True
-    assert report["build"]["why"] == build_info().why
-    assert report["memory"]["available_bytes"] > 0 and report["cpu"]["physical_cores"] >= 1
 
 
 def test_the_build_speaks_for_itself_from_anywhere(tmp_path: Path) -> None:
@@ -172,13 +181,3 @@ def test_a_module_that_cannot_be_imported_is_quoted(tmp_path: Path) -> None:
     fails = python_that(tmp_path, "echo 'ImportError: libcublas.so.12' >&2", "exit 1")
     told = build_info(fails)
     assert "libcublas.so.12" in told.problem and "scripts/build.sh" in told.problem
-
-
-def test_doctor_ends_with_4_when_the_module_is_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broken = build_info(python_that(tmp_path, "exit 1"))
-    monkeypatch.setattr("orin_llm.device.build.build_info", lambda: broken)
-    done = CliRunner().invoke(app, ["doctor"])
-    assert done.exit_code == 4
-    assert "missing: the extension module does not load" in done.stdout

@@ -1,154 +1,112 @@
-"""`orin-llm doctor`: what was built and why, what the machine has, what does not fit together."""
+"""`orin-llm doctor`: what was built, what the machine has, what hurts, and what to do about it."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from orin_llm import __version__
+from orin_llm.cli.options import flag
 
 if TYPE_CHECKING:
-    from orin_llm.device.build import Build
-    from orin_llm.device.checkup import Finding
-    from orin_llm.device.gpu import Gpu, Gpus
-    from orin_llm.host.cpu import Cpu
-    from orin_llm.host.memory import Memory
+    from collections.abc import Sequence
+
+    from orin_llm.device.doctor.finding import Finding
+    from orin_llm.device.doctor.machine import Machine
+    from orin_llm.device.probes.load import UnderLoad
+    from orin_llm.models.store import Store
+
+WHAT, OUTPUT = "What to check", "Output"
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            help="Model that is to run: a name in the store, or a path; the default one if it is "
+            "there.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    ctx_size: Annotated[
+        int,
+        flag(
+            "-c",
+            "--ctx-size",
+            panel=WHAT,
+            min=0,
+            help="Tokens of context; 0: the model's, at most 8192.",
+        ),
+    ] = 0,
+    no_load: Annotated[
+        bool,
+        flag("--no-load", panel=WHAT, help="Put neither the memory nor the disk under load."),
+    ] = False,
+    as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
+    root: Annotated[
+        Path, typer.Option("--root", hidden=True, help="Folder that stands for / (tests).")
+    ] = Path("/"),
 ) -> None:
-    """Say what was built, what this machine has, and what does not fit together.
+    """Say what was built, what this machine has, what hurts, and what to do about it.
 
-    Exit code 0: usable; 4: something that is needed is missing.
+    Exit code 0: nothing hurts; 1: something costs speed or memory, or will fail; 4: something that
+    is needed is missing.
     """
-    from orin_llm.device.build import build_info
-    from orin_llm.device.checkup import check
-    from orin_llm.device.gpu import find_gpus
-    from orin_llm.errors import DeviceUnavailable
-    from orin_llm.host.cpu import read_cpu
-    from orin_llm.host.memory import read_memory
+    from orin_llm.cli.doctor_view import StepLine, print_doctor
+    from orin_llm.device.doctor.catalogue import check
+    from orin_llm.device.doctor.finding import exit_code
+    from orin_llm.device.doctor.look import look
     from orin_llm.models.store import Store
 
-    build, cpu, gpus, memory = build_info(), read_cpu(), find_gpus(), read_memory()
-    findings = check(build, cpu, gpus, memory)
-    store = Store()
-    usable = all(finding.level != "missing" for finding in findings)
+    with StepLine() as line:
+        machine = look(root, model, ctx_size, load=not no_load, report=line.show)
+    findings, store = check(machine), Store()
     if as_json:
-        report = {
-            "usable": usable,
-            "build": build.to_json(),
-            "cpu": cpu.to_json(),
-            "gpus": [gpu.to_json() for gpu in gpus.usable],
-            "gpu_problem": gpus.problem,
-            "memory": memory.to_json(),
-            "store": {"path": str(store.root), "models": store.names()},
-            "findings": [{"level": f.level, "text": f.text} for f in findings],
-        }
-        print(json.dumps(report, indent=2))
+        print(json.dumps(report(machine, store, findings), indent=2))
     else:
-        for name, value in lines(build, cpu, gpus, memory, store):
-            print(f"{name:<10} {value}")
-        print_findings(findings)
-    if not usable:
-        raise typer.Exit(DeviceUnavailable.exit_code)
+        print_doctor(machine, store, findings)
+    if code := exit_code(findings):
+        raise typer.Exit(code)
 
 
-def lines(build: Build, cpu: Cpu, gpus: Gpus, memory: Memory, store: Any) -> list[tuple[str, str]]:
-    """The report, one line for each part."""
-    return [
-        ("orin-llm", build.version or __version__),
-        ("build", build_line(build)),
-        (
-            "llama.cpp",
-            f"{build.llama_cpp}, upstream {build.upstream_commit}" if build.llama_cpp else "?",
-        ),
-        ("processor", cpu_line(cpu)),
-        (
-            "GPU",
-            "; ".join(gpu_line(gpu) for gpu in gpus.usable)
-            or gpus.problem
-            or "no NVIDIA GPU found",
-        ),
-        ("memory", memory_line(memory)),
-        ("models", models_line(store)),
-    ]
+def report(machine: Machine, store: Store, findings: Sequence[Finding]) -> dict[str, Any]:
+    """For `--json`. `findings` is what needs attention, each in one text; `checks` has all."""
+    from orin_llm.device.doctor.finding import exit_code
+
+    power, model = machine.power, machine.model
+    return {
+        "usable": exit_code(findings) != 4,
+        "build": machine.build.to_json(),
+        "board": machine.board.to_json(),
+        "cpu": machine.cpu.to_json(),
+        "gpus": [gpu.to_json() for gpu in machine.gpus.usable],
+        "gpu_problem": machine.gpus.problem,
+        "memory": machine.memory.to_json(),
+        "power_mode": power.now.to_json() if power.now else None,
+        "caps": machine.caps.to_json(),
+        "cuda": machine.cuda.to_json() if machine.cuda else None,
+        "reading": machine.at_rest.to_json(),
+        "under_load": load_json(machine.under_load) if machine.under_load else None,
+        "sensor_problems": dict(machine.sensor_problems),
+        "model": model.to_json() if model else None,
+        "store": {"path": str(store.root), "models": store.names()},
+        "checks": [finding.to_json() for finding in findings],
+        "findings": [
+            {"level": finding.level, "text": finding.text}
+            for finding in findings
+            if finding.level not in ("ok", "unknown")
+        ],
+    }
 
 
-def build_line(build: Build) -> str:
-    """What was built and why, in one line."""
-    if build.problem:
-        return "not usable"
-    target = "this processor" if build.native else "a portable baseline"
-    if build.cuda:
-        return (
-            f"CPU and CUDA {build.cuda_version} (architectures {build.cuda_architectures}), for "
-            f"{target}: {build.why}"
-        )
-    return f"CPU only, because {build.why}; for {target}"
-
-
-def cpu_line(cpu: Cpu) -> str:
-    """Model, cores, instruction sets."""
-    cores = f"{cpu.physical_cores} cores"
-    if cpu.logical_cores != cpu.physical_cores:
-        cores += f" ({cpu.logical_cores} threads)"
-    if cpu.quota is not None:
-        cores += f", limited to {cpu.quota:g}"
-    features = " ".join(cpu.features) or "no known features"
-    return f"{cpu.model} ({cpu.architecture}), {cores}: {features}"
-
-
-def gpu_line(gpu: Gpu) -> str:
-    """Name, capability, memory."""
-    from orin_llm.host.units import size_text
-
-    parts = [gpu.name]
-    if gpu.compute_capability:
-        parts.append(f"compute capability {gpu.compute_capability}")
-    if gpu.integrated:
-        parts.append("shares the machine's memory")
-    elif gpu.total_bytes is not None and gpu.free_bytes is not None:
-        parts.append(f"{size_text(gpu.free_bytes)} free of {size_text(gpu.total_bytes)}")
-    if gpu.driver:
-        parts.append(f"driver {gpu.driver}")
-    return ", ".join(parts)
-
-
-def memory_line(memory: Memory) -> str:
-    """Available, total, swap, the GPU's share."""
-    from orin_llm.host.units import size_text
-
-    text = f"{size_text(memory.available)} available of {size_text(memory.total)}"
-    if memory.limited:
-        text += " (a container's limit)"
-    if memory.swap_total:
-        text += f", swap {size_text(memory.swap_free)} free of {size_text(memory.swap_total)}"
-    if memory.gpu_used is not None:
-        text += f", {size_text(memory.gpu_used)} used by the GPU"
-    return text
-
-
-def models_line(store: Any) -> str:
-    """Where the store is and what it holds."""
-    from orin_llm.models.names import DEFAULT_MODEL
-
-    names = store.names()
-    text = f"{len(names)} in {store.root}"
-    if DEFAULT_MODEL not in names:
-        text += f" (fetch the default one: orin-llm models pull {DEFAULT_MODEL})"
-    return text
-
-
-def print_findings(findings: list[Finding]) -> None:
-    """What to know, the worst first; in colour on a terminal."""
-    from rich.console import Console
-    from rich.text import Text
-
-    styles = {"missing": "red", "warning": "yellow", "note": "dim"}
-    console = Console(highlight=False)
-    for finding in findings:
-        text = Text.assemble((finding.level, styles[finding.level]), f": {finding.text}")
-        console.print(text, soft_wrap=True)
+def load_json(load: UnderLoad) -> dict[str, float | None]:
+    """What was reached under load."""
+    names = ("emc_mhz", "bandwidth_gb_s", "power_w", "hottest_c")
+    values = {name: [getattr(reading, name) for reading in load.readings] for name in names}
+    return {
+        "copied_gb_s": load.copied_gb_s,
+        **{name: max((v for v in values[name] if v is not None), default=None) for name in names},
+    }

@@ -1,0 +1,1 @@
+"""The checks of `orin-llm doctor`: what a machine has, against what the toolkit needs."""
