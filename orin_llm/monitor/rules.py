@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from orin_llm.device.reading import Reading
+from orin_llm.monitor.numbers import finite
 from orin_llm.monitor.state import EngineFigures
 from orin_llm.monitor.thresholds import Thresholds
 
@@ -31,9 +32,8 @@ class Measured:
 
 def of_machine(reading: Reading, more_over_current_events: float | None) -> Iterator[Measured]:
     """The machine's values; the events are those since the reading before."""
-    name, hottest = max(
-        reading.temperatures_c.items(), key=lambda item: item[1], default=("", None)
-    )
+    readable = {name: c for name, c in reading.temperatures_c.items() if finite(c) is not None}
+    name, hottest = max(readable.items(), key=lambda item: item[1], default=("", None))
     text = "" if hottest is None else f"temperature {hottest:.1f} °C ({name})"
     yield Measured("temperature_c", MACHINE, hottest, text)
     text = "" if reading.power_w is None else f"power {reading.power_w:.1f} W"
