@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -18,10 +19,17 @@ from orin_llm.device.tegrastats import MIN_INTERVAL_MS, Tegrastats
 from orin_llm.errors import DeviceUnavailable, UsageError
 
 SOURCE_NAMES = ("tegrastats", "sysfs", "jtop", "nvml", "procfs")
+_RETRY_S = 30.0
+_END_S = 2.0
+
+Maker = Callable[[], Source]  # raises SourceUnavailable
 
 
 class Sensors:
     """Several sources, the best first, read as one. To be used with `with`, or closed.
+
+    One that is not there yet, such as a service that starts late, is tried again while the others
+    are read.
 
     Attributes:
         sources: those that this machine has.
@@ -30,12 +38,20 @@ class Sensors:
 
     name = "auto"
 
-    def __init__(self, sources: tuple[Source, ...], unavailable: Mapping[str, str]) -> None:
-        self.sources = sources
-        self.unavailable = unavailable
+    def __init__(self, makers: Mapping[str, Maker]) -> None:
+        """Open those that are there, of these by name, the best first."""
+        self.sources: tuple[Source, ...] = ()
+        self.unavailable: dict[str, str] = {}
+        self._makers = dict(makers)
+        self._lock = threading.Lock()
+        self._closed = False
+        self._search: threading.Thread | None = None
+        self._open(makers)
+        self._searched_s = time.monotonic()
 
     def read(self) -> Reading:
         """The sensors now, each from the first source that can read it."""
+        self._search_now_and_then()
         readings = [source.read() for source in self.sources]
         return merge(time.monotonic() * 1000, readings)
 
@@ -51,8 +67,49 @@ class Sensors:
 
     def close(self) -> None:
         """Close every source."""
+        with self._lock:
+            self._closed = True
+        if self._search is not None:
+            self._search.join(_END_S)  # one that hangs closes by itself what it still opens
         for source in self.sources:
             source.close()
+
+    def _search_now_and_then(self) -> None:
+        now_s = time.monotonic()
+        missing = {name: self._makers[name] for name in self.unavailable}
+        searching = self._search is not None and self._search.is_alive()
+        if searching or not missing or now_s - self._searched_s < _RETRY_S:
+            return
+        self._searched_s = now_s
+        # In a thread of its own: a driver or a service that is just starting may take its time.
+        self._search = threading.Thread(
+            target=self._open, args=(missing,), name="sensors", daemon=True
+        )
+        self._search.start()
+
+    def _open(self, makers: Mapping[str, Maker]) -> None:
+        for name, make in makers.items():
+            if self._closed:
+                return
+            try:
+                source = make()
+            except SourceUnavailable as error:
+                self.unavailable = {**self.unavailable, name: str(error)}
+            else:
+                self._add(source)
+
+    def _add(self, source: Source) -> None:
+        with self._lock:
+            if self._closed:
+                source.close()
+                return
+            order = list(self._makers)
+            self.sources = tuple(
+                sorted((*self.sources, source), key=lambda source: order.index(source.name))
+            )
+            self.unavailable = {
+                name: why for name, why in self.unavailable.items() if name != source.name
+            }
 
     def __enter__(self) -> Sensors:
         return self
@@ -79,24 +136,19 @@ def open_sensors(
     """
     if choice not in ("auto", *SOURCE_NAMES):
         raise UsageError(f"no source {choice!r}: choose auto, {', '.join(SOURCE_NAMES)}")
-    makers: dict[str, Callable[[], Source]] = {
+    makers: dict[str, Maker] = {
         "tegrastats": lambda: Tegrastats(interval_ms, board.module),
         "sysfs": lambda: Sysfs(root),
         "jtop": lambda: Jtop(interval_ms, board.module),
         "nvml": Nvml,
         "procfs": lambda: Procfs(root),
     }
-    opened: list[Source] = []
-    unavailable: dict[str, str] = {}
-    for name in _order(interval_ms) if choice == "auto" else (choice,):
-        try:
-            opened.append(makers[name]())
-        except SourceUnavailable as error:
-            unavailable[name] = str(error)
-    if not opened:
-        reasons = "; ".join(f"{name}: {why}" for name, why in unavailable.items())
+    names = _order(interval_ms) if choice == "auto" else (choice,)
+    sensors = Sensors({name: makers[name] for name in names})
+    if not sensors.sources:
+        reasons = "; ".join(f"{name}: {why}" for name, why in sensors.unavailable.items())
         raise DeviceUnavailable(f"no sensor can be read here ({reasons}). Try --source auto")
-    return Sensors(tuple(opened), unavailable)
+    return sensors
 
 
 def _order(interval_ms: float) -> tuple[str, ...]:
