@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <device/launch.cuh>
 
 #include "affine.h"
 
@@ -26,7 +27,7 @@ cudaError_t affine(const AffineParams & params, cudaStream_t stream) {
         return cudaSuccess;
     }
     const int64_t blocks = std::min((params.n + block_threads - 1) / block_threads, max_blocks);
-    affine_kernel<<<unsigned(blocks), block_threads, 0, stream>>>(params);
+    ORIN_LAUNCH(affine_kernel, unsigned(blocks), block_threads, 0, stream, params);
     return cudaGetLastError();
 }
 

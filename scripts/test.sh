@@ -34,6 +34,7 @@ check "clang-format" clang-format --dry-run -Werror "${cpp[@]}"
 check "shellcheck" shellcheck scripts/*.sh .ci/run
 check "preflight corpus under sanitizers" scripts/fuzz.sh corpus
 check "core under sanitizers" scripts/sanitize.sh
+check "kernels for every architecture" scripts/check_kernels.py
 # A shell that runs this in the background ignores SIGINT, and so would every program under test.
 check "pytest" env --default-signal=INT python -m pytest "$@"
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from file_server import Server, serving
+from kernel_calls import Kernels, build_emulated, sanitizer_libraries
 from processes import CLI
 
 from orin_llm.engine import Engine, EngineConfig
@@ -55,6 +56,14 @@ def store(tmp_path: Path) -> Store:
 def server() -> Iterator[Server]:
     with serving() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def kernels() -> Iterator[Kernels]:
+    """The kernels of cuda/, emulated."""
+    running = Kernels(build_emulated(), sanitizer_libraries())
+    yield running
+    running.close()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Compiles all kernels for every supported architecture, and holds them to cuda/budgets.toml.
+
+    scripts/check_kernels.py [--json]
+
+Needs nvcc, but neither a GPU nor cuBLAS; where there is no nvcc it says so and does nothing.
+Warnings are errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from native.cuda import find_nvcc
+from native.errors import BuildError
+
+ARCHITECTURES = ("80", "87", "90")
+_FLAGS = ("-std=c++17", "-O3", "-cubin", "-Xptxas", "-v", "-Werror", "all-warnings")
+_ENTRY = re.compile(r"Compiling entry function '(\S+)' for 'sm_(\w+)'")
+_SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"Used (\d+) registers")
+
+
+@dataclass(frozen=True)
+class Use:
+    """What an instance of a kernel uses on an architecture."""
+
+    kernel: str
+    architecture: str
+    registers: int
+    spilled_bytes: int
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The most that a kernel may use."""
+
+    registers: int
+    spilled_bytes: int = 0
+
+
+def compile_all(nvcc: str, sources: list[Path], include: Path) -> list[Use]:
+    """Compile each source for each architecture.
+
+    Raises:
+        BuildError: the compiler refuses one, or warns.
+    """
+    jobs = [(source, architecture) for source in sources for architecture in ARCHITECTURES]
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+        def compile_one(job: tuple[Path, str]) -> list[Use]:
+            source, architecture = job
+            command = [nvcc, *_FLAGS, f"-I{include}", f"-arch=sm_{architecture}", str(source)]
+            command += ["-o", f"{folder}/{source.stem}.{architecture}"]
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            said = done.stdout + done.stderr
+            if done.returncode != 0:
+                raise BuildError(f"{source.name} for sm_{architecture}: {said.strip()}")
+            return list(read_report(said))
+
+        return [use for uses in pool.map(compile_one, jobs) for use in uses]
+
+
+def read_report(text: str) -> Iterator[Use]:
+    """What ptxas says of each kernel that it compiles."""
+    name = architecture = ""
+    spilled = 0
+    for line in text.splitlines():
+        if entry := _ENTRY.search(line):
+            name, architecture, spilled = entry[1], entry[2], 0
+        elif spill := _SPILL.search(line):
+            spilled = int(spill[1]) + int(spill[2])
+        elif used := _USED.search(line):
+            yield Use(plain_name(name), architecture, int(used[1]), spilled)
+
+
+def plain_name(mangled: str) -> str:
+    """`affine_kernel` of a mangled name."""
+    done = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True)
+    demangled = done.stdout.strip().replace("(anonymous namespace)::", "")
+    found = re.search(r"(\w+)(?:<.*>)?\(", demangled)
+    return found[1] if found else demangled
+
+
+def read_budgets(path: Path) -> dict[str, Budget]:
+    """The budgets by the kernel's name."""
+    return {name: Budget(**values) for name, values in tomllib.loads(path.read_text()).items()}
+
+
+def excesses(uses: list[Use], budgets: dict[str, Budget]) -> Iterator[str]:
+    """What is over its budget, has none, or is a budget of nothing."""
+    for use in uses:
+        budget = budgets.get(use.kernel)
+        where = f"{use.kernel} on sm_{use.architecture}"
+        if budget is None:
+            yield f"{where} has no budget: add [{use.kernel}] with registers = {use.registers}"
+        elif use.registers > budget.registers:
+            yield f"{where} uses {use.registers} registers, its budget is {budget.registers}"
+        elif use.spilled_bytes > budget.spilled_bytes:
+            yield (
+                f"{where} spills {use.spilled_bytes} bytes, its budget is {budget.spilled_bytes}"
+            )
+    for name in budgets.keys() - {use.kernel for use in uses}:
+        yield f"[{name}] is a budget of no kernel"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Compile the kernels, compare with their budgets.")
+    parser.add_argument("--json", action="store_true", help="print what each kernel uses")
+    arguments = parser.parse_args()
+    try:
+        nvcc = find_nvcc()
+    except BuildError as missing:
+        print(f"kernels not compiled: {missing}", file=sys.stderr)
+        return 0
+    try:
+        uses = compile_all(nvcc, sorted((ROOT / "cuda").glob("*.cu")), ROOT / "cuda")
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    if arguments.json:
+        print(json.dumps([asdict(use) for use in uses], indent=2))
+    over = list(excesses(uses, read_budgets(ROOT / "cuda/budgets.toml")))
+    for line in over:
+        print(line, file=sys.stderr)
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

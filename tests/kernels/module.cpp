@@ -1,0 +1,32 @@
+// Kernels as Python functions on NumPy arrays. The same file is compiled with CUDA, and for the emulation of
+// tests/simt.
+#include <pybind11/pybind11.h>
+
+#include "affine.h"
+#include "device_array.h"
+
+#ifdef ORIN_EMULATED
+#include "../simt/grid.h"
+#endif
+
+namespace py = pybind11;
+
+namespace {
+
+using orin::kernels::check;
+using orin::kernels::DeviceArray;
+
+py::array affine(const py::array_t<float> & x, float scale, float bias) {
+    DeviceArray<float> values(x);
+    check(orin::cuda::affine({values.data(), values.data(), values.size(), scale, bias}, nullptr), "affine");
+    return values.read();
+}
+
+}  // namespace
+
+PYBIND11_MODULE(orin_kernels, module) {
+#ifdef ORIN_EMULATED
+    module.def("set_seed", &simt::set_seed, py::arg("seed"));
+#endif
+    module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));
+}

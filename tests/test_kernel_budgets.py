@@ -1,0 +1,93 @@
+"""Kernels compiled for every architecture: the compiler's report is read, and held to a budget."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from check_kernels import (
+    ARCHITECTURES,
+    ROOT,
+    Budget,
+    Use,
+    compile_all,
+    excesses,
+    read_budgets,
+    read_report,
+)
+from native.errors import BuildError
+
+REPORT = """
+ptxas info    : 0 bytes gmem
+ptxas info    : Compiling entry function '_ZN4orin4cuda41_GLOBAL__N__fe775df5_9_affine_cu_4f8e687c5scaleIfLi4EEEvT_' for 'sm_87'
+ptxas info    : Function properties for it
+    16 bytes stack frame, 12 bytes spill stores, 20 bytes spill loads
+ptxas info    : Used 255 registers, used 1 barriers, 384 bytes cmem[0]
+ptxas info    : Compiling entry function '_Z5plainPf' for 'sm_90'
+    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers
+"""  # noqa: E501
+
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+
+
+def test_the_report_of_the_compiler_is_read_by_kernel() -> None:
+    assert list(read_report(REPORT)) == [Use("scale", "87", 255, 32), Use("plain", "90", 8, 0)]
+
+
+@pytest.mark.parametrize(
+    ("use", "said"),
+    [
+        (Use("scale", "87", 32, 0), ""),
+        (Use("scale", "87", 33, 0), "33 registers"),
+        (Use("scale", "87", 32, 4), "spills 4 bytes"),
+        (Use("other", "87", 8, 0), "has no budget"),
+    ],
+)
+def test_what_is_over_its_budget_or_has_none_is_named(use: Use, said: str) -> None:
+    found = [line for line in excesses([use], {"scale": Budget(32)}) if "of no kernel" not in line]
+    assert len(found) == bool(said) and said in "".join(found)
+
+
+def test_a_budget_of_a_kernel_that_is_gone_is_named() -> None:
+    assert list(excesses([], {"gone": Budget(1)})) == ["[gone] is a budget of no kernel"]
+
+
+def compiled(folder: Path, text: str) -> list[Use]:
+    source = folder / "it.cu"
+    source.write_text(text)
+    return compile_all("nvcc", [source], folder)
+
+
+@needs_nvcc
+def test_a_kernel_is_compiled_for_every_architecture(tmp_path: Path) -> None:
+    uses = compiled(tmp_path, "__global__ void set(int * x) { *x = 1; }")
+    assert [(use.kernel, use.architecture) for use in uses] == [
+        ("set", architecture) for architecture in ARCHITECTURES
+    ]
+
+
+@needs_nvcc
+def test_a_warning_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match=r"it\.cu for sm_80.*never referenced"):
+        compiled(tmp_path, "__global__ void set(int * x) { int unused; *x = 1; }")
+
+
+@needs_nvcc
+def test_spilled_registers_are_seen(tmp_path: Path) -> None:
+    uses = compiled(
+        tmp_path,
+        "__global__ void __launch_bounds__(1024, 1) set(float * x) {"
+        " float v[128]; for (int i = 0; i < 128; i++) v[i] = x[i * 1024 + threadIdx.x];"
+        " __syncthreads();"
+        " for (int i = 0; i < 128; i++) x[i * 1024 + threadIdx.x] = v[i] * v[i * 7 % 128]; }",
+    )
+    assert all(use.spilled_bytes > 0 for use in uses)
+
+
+def test_every_kernel_of_the_product_has_a_budget() -> None:
+    text = "".join(path.read_text() for path in (ROOT / "cuda").glob("*.cu"))
+    for name in read_budgets(ROOT / "cuda/budgets.toml"):
+        assert f" {name}(" in text
