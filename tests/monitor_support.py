@@ -21,7 +21,7 @@ ENGINE = """
     from pathlib import Path
     from orin_llm.engine import Engine, EngineConfig, Request
 
-    with Engine(Path(sys.argv[1]), EngineConfig(n_ctx=512, threads=1)) as engine:
+    with Engine(Path(sys.argv[1]), EngineConfig(n_ctx=256, threads=1)) as engine:
         print(engine.publisher.path, flush=True)
         for line in sys.stdin:
             list(engine.complete(Request([5, 6, 7], max_tokens=int(line), ignore_eos=True)))
