@@ -44,9 +44,12 @@ def test_a_mode_that_setup_has_set_is_a_note() -> None:
 
 
 def test_a_mode_that_waits_for_a_boot_asks_for_it() -> None:
-    finding = only(power=Power(MODES, MODES.named("30W"), MODES.named("MAXN"), by_setup=True))
-    assert finding.level == "hurts" and finding.fix == "sudo reboot"
-    assert "MAXN, which is set for the next boot" in finding.expected
+    for name, by_setup in (("MAXN", True), ("MAXN", False), ("50W", True)):
+        finding = only(power=Power(MODES, MODES.named("30W"), MODES.named(name), by_setup))
+        assert finding.level == "hurts" and finding.fix == "sudo reboot"
+        assert finding.expected.endswith(f"{name}, which is set for the next boot")
+    finding = only(power=Power(MODES, MODES.named("30W"), MODES.named("15W")))
+    assert "setup apply" in finding.fix  # nobody knows who wants that one
 
 
 @pytest.mark.parametrize("power", [Power(), Power(MODES, None, None)])

@@ -155,6 +155,7 @@ def test_unified_memory_is_no_matter_of_a_cpu_build_on_a_pc() -> None:
         ("The jtop.service is not active. Please run:\nsudo jtop", "systemctl restart jtop"),
         ("I can't access jtop.service.\nPlease logout or reboot this board.", "--only groups"),
         ("[Errno 13] Permission denied", "--only groups"),
+        ("jetson-stats cannot be used: No module named 'x'", "pip install -U"),
         ("something new", "systemctl restart jtop"),
     ],
 )

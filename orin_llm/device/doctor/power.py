@@ -27,12 +27,12 @@ def power_mode(machine: Machine) -> Iterator[Finding]:
     takes = ", ".join(_takes(power.now, module)) or "all of the GPU"
     if power.now == best:
         yield Finding(check, "ok", power.now.name)
-    elif power.at_boot == best:
+    elif power.at_boot not in (None, power.now) and (power.at_boot == best or power.by_setup):
         yield Finding(
             check,
             "hurts",
             f"{power.now.name} ({takes})",
-            expected=f"{best.name}, which is set for the next boot",
+            expected=f"{power.at_boot.name}, which is set for the next boot",
             fix="sudo reboot",
         )
     elif power.by_setup:

@@ -82,6 +82,8 @@ def jtop(machine: Machine) -> Iterator[Finding]:
     if "mismatch" in said:
         expected = "service and client of one version"
         fix = "sudo pip3 install -U jetson-stats, the same here, then restart jtop.service"
+    elif "cannot be used" in said:
+        expected, fix = "a package that can be imported", "pip install -U jetson-stats"
     elif "can't access" in said or "permission" in said:
         expected = "this user in the group jtop"
         fix = f"{machine.setup('groups')}, then log in again"
