@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import resource
 import sys
 import time
 from pathlib import Path
@@ -168,7 +169,10 @@ def test_what_would_fit_into_a_cache_is_not_copied(driver: Driver) -> None:
     ("fail", "problem"),
     [
         ("cuInit:999", "cuInit: CUDA_ERROR_UNKNOWN"),
-        ("cuInit:100", "cuInit: CUDA_ERROR_NO_DEVICE"),
+        (
+            "cuInit:100",
+            "cuInit: CUDA_ERROR_NO_DEVICE: NvRmMemInitNvmap failed with Permission denied",
+        ),
         ("cuInit:12345", "cuInit: error 12345"),
         ("cuDevicePrimaryCtxRetain:2", f"cuDevicePrimaryCtxRetain: {OUT_OF_MEMORY}"),
         ("cuMemcpyDtoDAsync_v2:700", "cuMemcpyDtoDAsync: CUDA_ERROR_ILLEGAL_ADDRESS"),
@@ -252,6 +256,16 @@ def test_a_driver_that_aborts_is_a_problem_and_what_was_found_stays(driver: Driv
         "the CUDA probe died of SIGABRT while trying virtual memory: NvRmMemInit failed"
     )
     assert (probe.name, probe.vmm, probe.largest_bytes) == ("Orin", None, None)
+
+
+def test_a_driver_that_aborts_leaves_no_core_file(driver: Driver) -> None:
+    kept = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (kept[1], kept[1]))
+    try:
+        probe_cuda()
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, kept)
+    assert driver.calls("core") == [0]
 
 
 @pytest.mark.parametrize(

@@ -36,21 +36,21 @@ def takes_direct_reads(path: Path) -> bool:
     return True
 
 
-def refuse_direct(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def refuse_direct(monkeypatch: pytest.MonkeyPatch, where: str, reason: int) -> None:
     """A file system that refuses direct reads when a file is opened, or only when it is read."""
     real_open, real_preadv = os.open, os.preadv
     direct: set[int] = set()
 
     def opened(path: Any, flags: int, *rest: Any, **more: Any) -> int:
         if flags & os.O_DIRECT and where == "open":
-            raise OSError(errno.EINVAL, "Invalid argument")
+            raise OSError(reason, os.strerror(reason))
         file = real_open(path, flags, *rest, **more)
         (direct.add if flags & os.O_DIRECT else direct.discard)(file)
         return file
 
     def read(file: int, *rest: Any) -> int:
         if file in direct:
-            raise OSError(errno.EINVAL, "Invalid argument")
+            raise OSError(reason, os.strerror(reason))
         return real_preadv(file, *rest)
 
     monkeypatch.setattr(os, "open", opened)
@@ -117,11 +117,12 @@ def test_when_time_is_up_the_first_chunk_is_what_was_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("where", ["open", "read"])
+@pytest.mark.parametrize("reason", [errno.EINVAL, errno.EOPNOTSUPP])
 def test_a_file_system_that_refuses_direct_reads_is_read_through_the_cache_and_says_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, reason: int
 ) -> None:
     path = sparse(tmp_path / "model.gguf", 3 * CHUNK + 5)
-    refuse_direct(monkeypatch, where)
+    refuse_direct(monkeypatch, where, reason)
     forgotten: list[int] = []
     advise = os.posix_fadvise
 
@@ -226,3 +227,4 @@ def test_ctrl_c_ends_all_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_speed_is_bytes_by_seconds() -> None:
     assert DiskSpeed(300, 2.0, direct=True).bytes_per_s == 150.0
+    assert DiskSpeed(0, 0.0, direct=True).bytes_per_s == 0.0

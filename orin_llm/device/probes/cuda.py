@@ -111,9 +111,12 @@ def _understand(report: list[str], end: str, said: list[str]) -> CudaProbe:
             found |= json.loads(line)
     stage = found.pop("stage", "starting")
     probe = CudaProbe(**found)
-    last = next((f": {line[:_SAID_CHARS]}" for line in reversed(said) if line), "")
+    words = [f": {line[:_SAID_CHARS]}" for line in said if line] or [""]
+    # What the driver printed tells more than CUDA's name of an error: its first line says what it
+    # met, the last one what ended the process.
+    problem, alloc_problem = (
+        text and text + words[0] for text in (probe.problem, probe.alloc_problem)
+    )
     if end:
-        return replace(probe, problem=f"the CUDA probe {end} while {stage}{last}")
-    if probe.alloc_problem:  # what the driver printed tells more than CUDA's name of the error
-        return replace(probe, alloc_problem=probe.alloc_problem + last)
-    return probe
+        problem = f"the CUDA probe {end} while {stage}{words[-1]}"
+    return replace(probe, problem=problem, alloc_problem=alloc_problem)

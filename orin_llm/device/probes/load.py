@@ -68,7 +68,7 @@ class _Copier(threading.Thread):
     def __init__(self, size: int, stop: threading.Event) -> None:
         super().__init__(name="memory load", daemon=True)
         self.gb_s: float | None = None
-        self._size, self._ended = size, stop
+        self._size, self._must_end = size, stop
 
     def run(self) -> None:
         # Only this function holds the buffers: a caller's error would keep them with its frames.
@@ -77,9 +77,9 @@ class _Copier(threading.Thread):
             target = source.copy()
         except MemoryError:
             return
-        copies, start = 0, time.perf_counter()
-        while not self._ended.is_set():
+        copies, start, ended = 0, time.perf_counter(), False
+        while not ended:  # one copy at least, however late this thread gets its turn
             np.copyto(target, source)
             copies += 1
-        if copies:
-            self.gb_s = 2 * self._size * copies / (time.perf_counter() - start) / 1e9
+            ended = self._must_end.is_set()
+        self.gb_s = 2 * self._size * copies / (time.perf_counter() - start) / 1e9

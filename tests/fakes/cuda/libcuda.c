@@ -7,12 +7,14 @@
 //   FAKE_CUDA_INTEGRATED=1                    the GPU shares the machine's memory
 //   FAKE_CUDA_VMM=0                           the GPU has no virtual memory management
 //   FAKE_CUDA_GB_S=NUMBER                     traffic of copies, in a time that is only counted
-//   FAKE_CUDA_LOG=PATH                        a line for each call and its size, and for what is
+//   FAKE_CUDA_LOG=PATH                        a line for each call and its size, for how large a
+//                                             core file may be, and for what is
 //                                             left when the context is given back
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 typedef uint64_t Address;
@@ -22,6 +24,7 @@ enum {
     INVALID_VALUE = 1,
     OUT_OF_MEMORY = 2,
     NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
     INVALID_CONTEXT = 201,
     ILLEGAL_ADDRESS = 700
 };
@@ -91,6 +94,8 @@ static int begin(const char * call, size_t size) {
             int failure = atoi(at + length + 1);
             if (failure == ILLEGAL_ADDRESS)
                 broken = failure;
+            if (failure == NO_DEVICE)
+                fprintf(stderr, "NvRmMemInitNvmap failed with Permission denied\n\nNvRmMemInit failed\n");
             return failure;
         }
     if (broken)  // as after a kernel that failed: the context is good for nothing more
@@ -121,6 +126,9 @@ static int begin(const char * call, size_t size) {
 int cuInit(unsigned flags) {
     BEGIN(0);
     REQUIRE(flags == 0);
+    struct rlimit core;
+    getrlimit(RLIMIT_CORE, &core);
+    log_line("core", core.rlim_cur);
     initialized = 1;
     return OK;
 }
@@ -142,7 +150,7 @@ int cuGetErrorName(int error, const char ** name) {
         case NOT_INITIALIZED:
             *name = "CUDA_ERROR_NOT_INITIALIZED";
             break;
-        case 100:
+        case NO_DEVICE:
             *name = "CUDA_ERROR_NO_DEVICE";
             break;
         case INVALID_CONTEXT:
