@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pexpect
 import pytest
 from doctor_support import GOOD, PC, mode
 from fakes.boards import JETSONS, Machine, jetson, pc, pc_with_gpu
+from fakes.cuda.driver import compile_driver
 from models_support import TINY
 from processes import CLI, environment
 from typer.testing import CliRunner
@@ -232,17 +234,30 @@ def test_what_is_done_is_told_on_a_terminal_and_taken_away(tmp_path: Path, model
     assert line.endswith("\r") and line.split("\r")[-2].strip() == ""
 
 
-def test_ctrl_c_ends_it_cleanly(tmp_path: Path) -> None:
+def command_lines() -> str:
+    """Of all processes that run now."""
+    found = b""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            found += path.read_bytes() + b"\n"
+    return found.decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    "step", ["asking the build", "reading the sensors", "putting the memory under load", "trying"]
+)
+def test_ctrl_c_ends_it_cleanly(tmp_path: Path, step: str) -> None:
     machine = make("64GB-JP6", tmp_path)
-    child = spawn(machine)
-    child.expect("putting the memory under load")
+    driver = compile_driver(tmp_path)
+    child = spawn(machine, LD_LIBRARY_PATH=str(driver), FAKE_CUDA_HANG="cuInit")
+    child.expect(step)
     child.sendintr()
     shown = child.read()
     child.close()
     assert child.exitstatus == 130
     assert "Traceback" not in shown and "orin-llm   " not in shown
-    running = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True).stdout
-    assert str(machine.bin / "tegrastats") not in running
+    assert str(machine.bin / "tegrastats") not in command_lines()
+    assert "\r" in shown and shown.split("\r")[-2].strip() in ("", "^C")
 
 
 def test_a_narrow_encoding_is_survived(tmp_path: Path) -> None:

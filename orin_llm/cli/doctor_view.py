@@ -53,8 +53,8 @@ class StepLine:
 
     def show(self, step: str) -> None:
         """Say what is done next."""
-        if self._on_terminal:
-            self._write(f"{visible(step)} …")
+        if self._on_terminal:  # no longer than a row, or it could not be taken away
+            self._write(f"{visible(step)} …"[: shutil.get_terminal_size().columns - 1])
 
     def _write(self, text: str) -> None:
         sys.stderr.write(f"\r{text:<{self._shown}}\r")

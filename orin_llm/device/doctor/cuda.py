@@ -27,7 +27,7 @@ def driver(machine: Machine) -> Iterator[Finding]:
         if machine.board.is_jetson:
             fix = "in a container: start it with `--runtime nvidia`; else install nvidia-jetpack"
         yield Finding("CUDA driver", level, probe.problem, "a driver that answers", fix)
-    elif build.cuda and _major(probe.driver) < _major(build.cuda_version):
+    elif build.cuda and 0 < _major(probe.driver) < _major(build.cuda_version):
         yield Finding(
             "CUDA driver",
             "hurts",
@@ -36,11 +36,13 @@ def driver(machine: Machine) -> Iterator[Finding]:
             fix=f"build again with CUDA {_major(probe.driver)}, or update the driver",
         )
     else:
-        found = f"CUDA {probe.driver}: {probe.name}, compute capability {probe.compute_capability}"
+        version = probe.driver or "of a version that it does not tell"
+        found = f"CUDA {version}: {probe.name}, compute capability {probe.compute_capability}"
         yield Finding("CUDA driver", "ok", found)
 
 
 def _major(version: str) -> int:
+    """0 where nothing tells."""
     major = version.partition(".")[0]
     return int(major) if major.isdecimal() else 0
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from orin_llm.device.board import Board, read_board
 from orin_llm.device.budget import MemoryBudget, choose_budget
 from orin_llm.device.build import Build, build_info
-from orin_llm.device.caps import Caps, read_caps
+from orin_llm.device.caps import read_caps
 from orin_llm.device.doctor.build import is_loadable
 from orin_llm.device.doctor.machine import Machine, Model, Power, Swap, System
 from orin_llm.device.gpu import Gpus, find_gpus
@@ -90,7 +90,7 @@ def look(
         is_root=os.geteuid() == 0,
         environ=environ,
         power=_power(root) if board.is_jetson else Power(),
-        system=_system(root, caps),
+        system=_system(root, board),
         at_rest=at_rest,
         under_load=under_load,
         sensor_problems=problems,
@@ -166,19 +166,23 @@ def _power(root: Path) -> Power:
     )
 
 
-def _system(root: Path, caps: Caps) -> System:
+def _system(root: Path, board: Board) -> System:
+    """On a PC only what concerns it."""
+    nvcc = root / "usr/local/cuda/bin/nvcc"
+    where = f"/{nvcc.relative_to(root)}" if nvcc.exists() else ""
+    if not board.is_jetson:
+        return System(nvcc=where)
     online = cpu_list(read_text(root / CPU / "online"))
     clocks = [read_int(root / CPU / f"cpu{n}/cpufreq/cpuinfo_max_freq") for n in online]
     known = [khz / 1000 for khz in clocks if khz is not None]
     pinned = read_int(root / EMC_CLOCK / "mrq_rate_locked")
-    nvcc = root / "usr/local/cuda/bin/nvcc"
     return System(
         swaps=_swaps(root),
         desktop=_desktop(root),
         fan_profile=_fan_profile(root),
         cpu_hardware_mhz=min(known, default=None),
         emc_pinned=None if pinned is None else pinned != 0,
-        nvcc=f"/{nvcc.relative_to(root)}" if nvcc.exists() else "",
+        nvcc=where,
     )
 
 
@@ -196,13 +200,13 @@ def _swaps(root: Path) -> tuple[Swap, ...] | None:
 
 def _desktop(root: Path) -> str | None:
     """Its process, else systemd's target; "" if there is none."""
-    names = {read_text(path) for path in root.glob("proc/[0-9]*/comm")}
+    names = {read_text(path) for path in root.glob("proc/[0-9]*/comm")} - {None}
     for name in sorted(_DESKTOPS):
         if name in names:
             return name
     try:
         told = Setup(root).ask("systemctl", "is-active", "graphical.target").stdout.strip()
-    except OrinError:
+    except (OrinError, OSError):
         return "" if names else None
     return "graphical.target" if told == "active" else ""
 
