@@ -17,6 +17,7 @@ from orin_llm.device.reading import Reading
 from orin_llm.host.memory import Memory
 
 MIB = 1 << 20
+PATIENCE_S = 60
 CORES = len(os.sched_getaffinity(0))
 
 
@@ -26,6 +27,13 @@ def copiers() -> int:
 
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 class Watch:
@@ -77,8 +85,7 @@ def test_the_load_copies_all_the_time_that_sensors_are_read(
 
     def wait_for_more() -> None:
         before = len(copied)
-        while len(copied) < before + 2 * CORES:
-            time.sleep(0.001)
+        wait_until(lambda: len(copied) >= before + 2 * CORES)
         counts.append(len(copied))
 
     measure_under_load(Watch(wait_for_more), seconds=0.3)
@@ -90,8 +97,7 @@ def test_nothing_is_left_afterwards() -> None:
     before = resident_bytes()
 
     def wait_for_the_load() -> None:
-        while resident_bytes() < before + 16 * MIB:
-            time.sleep(0.001)
+        wait_until(lambda: resident_bytes() > before + 16 * MIB)
 
     measure_under_load(Watch(wait_for_the_load), seconds=0.1)
     assert copiers() == 0
