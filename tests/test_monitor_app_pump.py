@@ -1,0 +1,160 @@
+"""The thread that reads a feed for the live view: order, pauses, ends, errors, recordings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from live_view import ORIN, PC, START_MS
+from stats_support import until
+
+from orin_llm.cli.live.pump import Pump
+from orin_llm.device.reading import Reading
+from orin_llm.errors import OrinError
+from orin_llm.monitor.recording import Recorder, Replay
+from orin_llm.monitor.snapshot import Snapshot, Subject
+from orin_llm.monitor.thresholds import default_thresholds
+from orin_llm.monitor.watch import Watch
+
+
+def snapshots(count: int, **reading: float) -> list[Snapshot]:
+    return [Snapshot(START_MS + n * 1e3, Reading(n * 1e3, **reading)) for n in range(count)]
+
+
+class ListFeed:
+    """Gives these, then is over, or raises what stands among them."""
+
+    def __init__(
+        self,
+        entries: Sequence[Snapshot | Exception],
+        subject: Subject = ORIN,
+        interval_s: float = 1,
+    ) -> None:
+        self.subject, self.interval_s = subject, interval_s
+        self.problems: dict[str, str] = {"jtop": "not active"}
+        self.taken = 0
+        self._entries = entries
+
+    def next(self) -> Snapshot | None:
+        if self.taken == len(self._entries):
+            return None
+        entry = self._entries[self.taken]
+        self.taken += 1
+        if isinstance(entry, Exception):
+            raise entry
+        return entry
+
+    def close(self) -> None:
+        pass
+
+
+class GatedFeed(ListFeed):
+    """Waits at each snapshot until it is let through: a sensor that is slow."""
+
+    def __init__(self, entries: Sequence[Snapshot | Exception]) -> None:
+        super().__init__(entries)
+        self.gate = threading.Semaphore(0)
+        self.asked = threading.Semaphore(0)
+
+    def next(self) -> Snapshot | None:
+        self.asked.release()
+        self.gate.acquire()
+        return super().next()
+
+
+def pump_of(
+    feed: ListFeed, speed: float | None = 1e9, recorder: Recorder | None = None
+) -> tuple[Pump, threading.Semaphore]:
+    told = threading.Semaphore(0)
+    watch = Watch(default_thresholds(30.0))
+    return Pump(feed, watch, recorder, speed, told.release), told
+
+
+@pytest.fixture
+def stop() -> Iterator[list[Pump]]:
+    """Pumps to be stopped after the test."""
+    pumps: list[Pump] = []
+    yield pumps
+    for pump in pumps:
+        pump.stop()
+
+
+def end_of(pump: Pump) -> None:
+    pump.start()
+    until(lambda: pump.is_over or pump.error is not None, "the end")
+
+
+def test_every_snapshot_is_seen_once_and_in_order(stop: list[Pump]) -> None:
+    pump, told = pump_of(ListFeed(snapshots(5, gpu_percent=40.0)))
+    stop.append(pump)
+    end_of(pump)
+    with pump.story() as story:
+        assert story.state is not None
+        assert story.state.snapshot.at_ms == START_MS + 4000
+        assert story.state.problems == {"jtop": "not active"}
+        assert story.history.columns("gpu", 200) == [0.4] * 5
+    until(lambda: told.acquire(blocking=False), "a word")
+
+
+def test_an_error_ends_it_and_is_kept(stop: list[Pump]) -> None:
+    error = OrinError("line 3 is none")
+    pump, told = pump_of(ListFeed([*snapshots(2), error, *snapshots(1)]))
+    stop.append(pump)
+    end_of(pump)
+    assert pump.error is error
+    assert not pump.is_over
+    for _ in range(3):
+        assert told.acquire(timeout=60)
+
+
+def test_a_pause_holds_a_replay_until_it_goes_on(stop: list[Pump]) -> None:
+    feed = ListFeed(snapshots(50))
+    pump, _ = pump_of(feed)
+    stop.append(pump)
+    pump.hold(True)
+    pump.start()
+    until(lambda: feed.taken == 2, "the snapshot that waits")
+    with pump.story() as story:
+        assert story.state is not None
+        assert story.state.snapshot.at_ms == START_MS
+    pump.hold(False)
+    until(lambda: pump.is_over, "the end")
+
+
+def test_a_slow_sensor_holds_up_neither_the_story_nor_the_end(stop: list[Pump]) -> None:
+    feed = GatedFeed(snapshots(3))
+    pump, told = pump_of(feed, speed=None)
+    pump.start()
+    feed.gate.release()
+    assert told.acquire(timeout=60)
+    feed.asked.acquire()
+    feed.asked.acquire()  # the second one is under way, and does not come
+    with pump.story() as story:
+        assert story.state is not None
+    pump.stop()
+    feed.gate.release()
+
+
+def test_what_is_live_is_recorded_and_can_be_replayed(tmp_path: Path, stop: list[Pump]) -> None:
+    path = tmp_path / "recording.jsonl"
+    recorder = Recorder(path, PC, 0.001)
+    pump, _ = pump_of(ListFeed(snapshots(4), PC, 0.001), speed=None, recorder=recorder)
+    end_of(pump)
+    recorder.close()
+    replay = Replay(path)
+    assert [replay.next() for _ in range(4)] == snapshots(4)
+    assert replay.problems == {"jtop": "not active"}
+    assert replay.next() is None
+
+
+def test_a_recording_that_cannot_go_on_is_a_problem_that_is_seen(stop: list[Pump]) -> None:
+    recorder = Recorder(Path("/dev/shm/orin-llm-full"), PC, 1.0)
+    Path("/dev/shm/orin-llm-full").unlink()
+    recorder.problem = "the disk is full"
+    pump, _ = pump_of(ListFeed(snapshots(1)), recorder=recorder)
+    end_of(pump)
+    with pump.story() as story:
+        assert story.state is not None
+        assert story.state.problems == {"jtop": "not active", "record": "the disk is full"}
