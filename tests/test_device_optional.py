@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import queue
 import sys
+import time
+import warnings
+from itertools import repeat
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +22,7 @@ from orin_llm.device.source import SourceUnavailable
 
 FAKE_MODULES = Path(__file__).parent / "fakes" / "python"
 AGX = MODULES["p3701-0005"]
-HWMON = "sys/class/hwmon/hwmon1"
+TIMEOUT_S = 60
 
 
 @pytest.fixture(autouse=True)
@@ -159,10 +163,134 @@ def test_jtop_is_attached_again_when_its_service_was_restarted(
     for _ in range(2):
         reading = source.read()
         assert reading == Reading(reading.at_ms) and "Lost connection" in source.problem
+    assert fake.attached[0].closed.is_set()
     fake.ok_error = fake.start_error = None
-    assert source.read().gpu_percent == 92.5 and source.problem == ""
+    assert read_when_attached(source).gpu_percent == 92.5 and source.problem == ""
     fake.running = False
     assert source.read().sources == () and "has ended" in source.problem
+
+
+def read_when_attached(source: Jtop) -> Reading:
+    deadline = time.monotonic() + TIMEOUT_S
+    while not (reading := source.read()).sources:
+        assert time.monotonic() < deadline, source.problem
+        time.sleep(0.001)
+    return reading
+
+
+def test_a_service_that_hangs_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("orin_llm.device.jtop._ANSWER_S", 0.01)
+    fake = jtop_of_an_orin(monkeypatch)
+    fake.answers.clear()
+    with pytest.raises(SourceUnavailable, match="jtop: the service does not answer"):
+        Jtop(1000, AGX)
+    fake.answers.set()
+    deadline = time.monotonic() + TIMEOUT_S
+    while not fake.attached:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+    assert fake.attached[0].closed.wait(TIMEOUT_S)  # who comes too late is let go again
+
+
+def test_reading_does_not_wait_for_a_service_to_which_it_is_attached_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("orin_llm.device.jtop._RETRY_MS", 0)
+    fake = jtop_of_an_orin(monkeypatch)
+    source = Jtop(1000, AGX)
+    fake.running = False
+    source.read()
+    fake.answers.clear()
+    for _ in range(10):
+        assert source.read().sources == () and source.problem == "jtop: the service has ended"
+    fake.running = True
+    fake.answers.set()
+    assert read_when_attached(source).gpu_percent == 92.5
+    assert len(fake.attached) == 2  # it was asked once
+
+
+def test_values_that_no_longer_change_with_the_services_clock_are_not_believed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("orin_llm.device.jtop._STALE_INTERVALS", 0)
+    monkeypatch.setattr("orin_llm.device.jtop._STALE_MS", 0)
+    fake = jtop_of_an_orin(monkeypatch)
+    source = Jtop(1000, AGX)
+    for _ in range(10):
+        assert source.read().gpu_percent == 92.5
+    fake.ticks = repeat(7)
+    source.read()
+    assert source.read().sources == () and "tells nothing new" in source.problem
+    assert fake.attached[0].closed.is_set()
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (RuntimeError("Mismatch version.\nPlease run:\n\nsudo jtop"), "jtop: Mismatch version. "
+         "Please run: sudo jtop"),
+        (queue.Empty(), "jtop: Empty"),
+        (EOFError(), "jtop: EOFError"),
+        (PermissionError(13, "Permission denied"), "jtop: [Errno 13] Permission denied"),
+    ],
+)  # fmt: skip
+def test_whatever_the_client_says_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, problem: str
+) -> None:
+    module(monkeypatch, "jtop").start_error = error
+    with pytest.raises(SourceUnavailable) as unavailable:
+        Jtop(1000)
+    assert str(unavailable.value) == problem
+
+
+def test_what_jtop_gives_for_want_of_a_value_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = jtop_of_an_orin(monkeypatch)
+    fake.cpu["cpu"] = [{"online": True, "user": 0, "nice": 0, "system": 0, "idle": 0}]
+    fake.memory["EMC"] = {"cur": 1, "val": 268716000, "online": True}
+    fake.memory["RAM"]["shared"] = 0
+    fake.gpu["gpu"]["power_control"] = "nvml"  # MHz instead of kHz
+    reading = Jtop(1000, AGX).read()
+    assert reading.cores == (Core(True, None, None),) and reading.cpu_percent is None
+    assert reading.emc_percent is None and reading.emc_mhz is None
+    assert reading.bandwidth_gb_s is None and reading.gpu_memory_used_bytes is None
+    assert reading.gpu_percent is None and reading.gpu_mhz is None
+
+
+def test_a_core_that_only_works_is_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = jtop_of_an_orin(monkeypatch)
+    fake.cpu["cpu"] = [{"online": True, "user": 100.0, "nice": 0.0, "system": 0.0, "idle": 0.0}]
+    assert Jtop(1000, AGX).read().cores == (Core(True, 100, None),)
+
+
+@pytest.mark.parametrize(
+    ("source", "package"),
+    [("raise OSError('no SMBus')", "no SMBus"), ("import smbus_x", "smbus_x")],
+)
+def test_a_package_that_is_broken_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, package: str
+) -> None:
+    for name in ("jtop", "pynvml"):
+        (tmp_path / f"{name}.py").write_text(source)
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for make in (lambda: Jtop(1000), Nvml):
+        with pytest.raises(SourceUnavailable, match=f"cannot be used: .*{package}"):
+            make()
+
+
+def test_what_a_package_warns_of_when_it_is_imported_is_not_for_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pynvml.py").write_text(
+        "import warnings\nwarnings.warn('deprecated', FutureWarning)\n"
+        "raise OSError('no more than that')\n"
+    )
+    monkeypatch.delitem(sys.modules, "pynvml")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(SourceUnavailable, match="no more than that"):
+            Nvml()
 
 
 def test_jtop_is_not_needed() -> None:

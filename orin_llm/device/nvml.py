@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from orin_llm.device.optional import one_line, optional_module
 from orin_llm.device.reading import Reading
 from orin_llm.device.source import SourceUnavailable
 
@@ -33,10 +32,7 @@ class Nvml:
         Raises:
             SourceUnavailable: pynvml is not installed, there is no driver, or it tells nothing.
         """
-        try:
-            self._nvml: Any = importlib.import_module("pynvml")
-        except ImportError:
-            raise SourceUnavailable("pynvml is not installed") from None
+        self._nvml = optional_module("pynvml", "pynvml")
         self._gpu: Any = None
         self._tried_ms = float("-inf")
         self.problem = ""
@@ -50,12 +46,18 @@ class Nvml:
         if self._gpu is None and not self._start(now_ms):
             return Reading(now_ms)
         nvml = self._nvml
-        utilization = self._ask(nvml.nvmlDeviceGetUtilizationRates)
-        memory = self._ask(nvml.nvmlDeviceGetMemoryInfo)
-        milliwatt = self._ask(nvml.nvmlDeviceGetPowerUsage)
-        millijoule = self._ask(nvml.nvmlDeviceGetTotalEnergyConsumption)
-        celsius = self._ask(nvml.nvmlDeviceGetTemperature, nvml.NVML_TEMPERATURE_GPU)
-        reasons = self._ask(nvml.nvmlDeviceGetCurrentClocksThrottleReasons)
+        utilization = self._ask("UtilizationRates")
+        memory = self._ask("MemoryInfo")
+        milliwatt = self._ask("PowerUsage")
+        millijoule = self._ask("TotalEnergyConsumption")
+        # Old drivers have only the second of these names, and CUDA 14 will have only the first.
+        sensor = nvml.NVML_TEMPERATURE_GPU
+        celsius = self._ask("TemperatureV", sensor)
+        if celsius is None:
+            celsius = self._ask("Temperature", sensor)
+        reasons = self._ask("CurrentClocksEventReasons")
+        if reasons is None:
+            reasons = self._ask("CurrentClocksThrottleReasons")
         if all(value is None for value in (utilization, memory, milliwatt, celsius)):
             self.close()
             self.problem = "NVML tells nothing about this GPU"
@@ -91,18 +93,21 @@ class Nvml:
             self._nvml.nvmlInit()
             self._gpu = self._nvml.nvmlDeviceGetHandleByIndex(0)
         except self._nvml.NVMLError as error:
-            self.problem = f"NVML: {error}"
+            self.problem = f"NVML: {one_line(error)}"
             return False
         return True
 
     def _clock(self, kind: int) -> float | None:
-        mhz = self._ask(self._nvml.nvmlDeviceGetClockInfo, kind)
+        mhz = self._ask("ClockInfo", kind)
         return None if mhz is None else float(mhz)
 
-    def _ask(self, question: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer; None where this GPU does not support the question."""
+    def _ask(self, question: str, *arguments: Any) -> Any:
+        """The answer; None where GPU, driver or package do not know the question."""
+        ask = getattr(self._nvml, f"nvmlDeviceGet{question}", None)
+        if ask is None:
+            return None
         try:
-            return question(self._gpu, *arguments)
+            return ask(self._gpu, *arguments)
         except self._nvml.NVMLError:
             return None
 

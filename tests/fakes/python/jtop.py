@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+from datetime import timedelta
+from itertools import count
 from typing import Any
 
 start_error: Exception | None = None
 ok_error: Exception | None = None
 running = True
+answers = threading.Event()  # whether it answers who attaches
+answers.set()
+ticks = count()  # its clock; replaced by a `repeat` it stands still
+attached: list[jtop] = []
 memory: dict[str, Any] = {}
 gpu: dict[str, Any] = {}
 cpu: dict[str, Any] = {}
@@ -30,10 +37,17 @@ class Dictionary:
 class jtop:
     def __init__(self, interval: float) -> None:
         self.interval = interval
+        self.closed = threading.Event()
 
     def start(self) -> None:
+        answers.wait()
         if start_error is not None:
             raise start_error
+        attached.append(self)
+
+    @property
+    def uptime(self) -> timedelta:
+        return timedelta(seconds=next(ticks))
 
     def ok(self, spin: bool = False) -> bool:
         assert spin, "waits for the service otherwise"
@@ -42,7 +56,7 @@ class jtop:
         return running
 
     def close(self) -> None:
-        pass
+        self.closed.set()
 
     @property
     def memory(self) -> Dictionary:
