@@ -83,7 +83,7 @@ static int is_named(const char * variable, const char * call) {
 static int begin(const char * call, size_t size) {
     log_line(call, size);
     if (is_named("FAKE_CUDA_ABORT", call)) {
-        fprintf(stderr, "NvRmMemInit failed\n");
+        fprintf(stderr, "NvRmMemInitNvmap failed\nNvRmMemInit failed\n\n");
         abort();
     }
     while (is_named("FAKE_CUDA_HANG", call))
@@ -95,7 +95,7 @@ static int begin(const char * call, size_t size) {
             if (failure == ILLEGAL_ADDRESS)
                 broken = failure;
             if (failure == NO_DEVICE)
-                fprintf(stderr, "NvRmMemInitNvmap failed with Permission denied\n\nNvRmMemInit failed\n");
+                fprintf(stderr, "\nNvRmMemInitNvmap failed with Permission denied\nNvRmMemInit failed\n");
             return failure;
         }
     if (broken)  // as after a kernel that failed: the context is good for nothing more
