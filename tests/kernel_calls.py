@@ -31,6 +31,7 @@ FLAGS = (
     "-ffp-contract=off",
     "-Wall",
     "-Wextra",
+    "-Wno-unknown-pragmas",
     *SANITIZE,
 )
 ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"}
@@ -42,7 +43,8 @@ class KernelFailed(AssertionError):
 
 def build_emulated() -> Path:
     """The module of all kernels for the emulation, compiled where something has changed."""
-    sources = [*SIMT.glob("*.cpp"), *(ROOT / "cuda").glob("*.cu"), TESTS / "kernels/module.cpp"]
+    folders = ((SIMT, "*.cpp"), (TESTS / "kernels", "*.cpp"), (ROOT / "cuda", "*.cu"))
+    sources = [path for folder, pattern in folders for path in sorted(folder.glob(pattern))]
     includes = [
         f"-I{SIMT / 'include'}", f"-I{ROOT / 'cuda'}", f"-I{ROOT / 'cpp'}",
         f"-isystem{pybind11.get_include()}", f"-isystem{sysconfig.get_path('include')}",

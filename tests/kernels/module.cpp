@@ -3,6 +3,7 @@
 #include <pybind11/pybind11.h>
 
 #include "affine.h"
+#include "bind_kernels.h"
 #include "device_array.h"
 
 #ifdef ORIN_EMULATED
@@ -28,5 +29,6 @@ PYBIND11_MODULE(orin_kernels, module) {
 #ifdef ORIN_EMULATED
     module.def("set_seed", &simt::set_seed, py::arg("seed"));
 #endif
+    orin::kernels::bind_rope_store(module);
     module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));
 }

@@ -1,0 +1,134 @@
+#include <algorithm>
+#include <device/launch.cuh>
+
+#include "kv_write.cuh"
+#include "rope_store.h"
+
+namespace orin::cuda {
+
+namespace {
+
+constexpr int warps = 4;  // a warp has a head of a token
+constexpr int max_head_dim = 512;
+
+// What the launcher works out.
+struct Layout {
+    int n_heads;   // of Q, K and V together
+    int head_dim;  // the larger one
+    int64_t k_head_bytes;
+    int64_t v_head_bytes;
+};
+
+__device__ void turn(float * x, const RopeStoreParams & p, int32_t position, int lane) {
+    const int n_pairs = p.n_dims / 2;
+    const bool is_known = position >= 0 && position < p.n_positions;
+    const float2 * row = p.table + int64_t(is_known ? position : 0) * n_pairs;
+    for (int pair = lane; pair < n_pairs; pair += 32) {
+        const int first = p.pairs == RopePairs::neighbours ? 2 * pair : pair;
+        const int second = p.pairs == RopePairs::neighbours ? first + 1 : pair + n_pairs;
+        const float2 angle = is_known ? row[pair] : make_float2(__int_as_float(-1), __int_as_float(-1));
+        const float a = x[first];
+        const float b = x[second];
+        x[first] = a * angle.x - b * angle.y;
+        x[second] = a * angle.y + b * angle.x;
+    }
+    __syncwarp();
+}
+
+// Butterflies of growing distance within each group.
+__device__ void rotate_groups(float * x, int n, int group, int lane) {
+    for (int distance = 1; distance < group; distance *= 2) {
+        for (int i = lane; i < n / 2; i += 32) {
+            const int first = i / distance * 2 * distance + i % distance;
+            const float a = x[first];
+            const float b = x[first + distance];
+            x[first] = a + b;
+            x[first + distance] = a - b;
+        }
+        __syncwarp();
+    }
+    const float scale = rsqrtf(float(group));
+    for (int i = lane; i < n; i += 32) {
+        x[i] *= scale;
+    }
+    __syncwarp();
+}
+
+__device__ void load(float * x, const HeadRows & rows, int64_t token, int64_t head, int n, int lane) {
+    const float * row = rows.values + token * rows.token_stride + head * rows.head_stride;
+    for (int i = lane; i < n; i += 32) {
+        x[i] = row[i];
+    }
+    __syncwarp();
+}
+
+__global__ void __launch_bounds__(warps * 32) rope_store_kernel(RopeStoreParams p, Layout layout) {
+    const int lane = int(threadIdx.x % 32);
+    float * x = shared_memory<float>() + int(threadIdx.x / 32) * layout.head_dim;
+    const int64_t row = int64_t(blockIdx.x) * warps + threadIdx.x / 32;
+    if (row >= int64_t(p.n_tokens) * layout.n_heads) {
+        return;
+    }
+    const int64_t token = row / layout.n_heads;
+    const int head = int(row % layout.n_heads);
+    const bool is_q = head < p.n_head;
+    const bool is_k = !is_q && head < p.n_head + p.n_head_kv;
+    if (is_q || is_k) {
+        const int kv_head = head - p.n_head;
+        load(x, is_q ? p.q : p.k, token, is_q ? head : kv_head, p.head_dim_k, lane);
+        turn(x, p, p.positions[token], lane);
+        if (p.k_hadamard > 0) {
+            rotate_groups(x, p.head_dim_k, p.k_hadamard, lane);
+        }
+        if (is_q) {
+            float * out = p.q_out + (token * p.n_head + head) * p.head_dim_k;
+            for (int i = lane; i < p.head_dim_k; i += 32) {
+                out[i] = x[i];
+            }
+        } else {
+            auto * cell = static_cast<uint8_t *>(p.k_cells) + p.cells[token] * p.k_row_bytes;
+            write_kv(p.k_type, cell + kv_head * layout.k_head_bytes, x, p.head_dim_k, lane);
+        }
+    } else {
+        const int kv_head = head - p.n_head - p.n_head_kv;
+        load(x, p.v, token, kv_head, p.head_dim_v, lane);
+        if (p.v_hadamard > 0) {
+            rotate_groups(x, p.head_dim_v, p.v_hadamard, lane);
+        }
+        auto * cell = static_cast<uint8_t *>(p.v_cells) + p.cells[token] * p.v_row_bytes;
+        write_kv(p.v_type, cell + kv_head * layout.v_head_bytes, x, p.head_dim_v, lane);
+    }
+}
+
+bool is_head(int32_t head_dim, KvType type, int32_t hadamard) {
+    const bool is_power = hadamard == 0 || (hadamard > 1 && (hadamard & (hadamard - 1)) == 0);
+    return head_dim >= 1 && head_dim <= max_head_dim && is_power && (hadamard == 0 || head_dim % hadamard == 0) &&
+           (!is_quantized(type) || head_dim % kv_block_values == 0);
+}
+
+bool fits(const RopeStoreParams & p) {
+    return p.n_tokens >= 0 && p.n_head >= 0 && p.n_head_kv >= 0 && (p.k.values == nullptr) == (p.v.values == nullptr) &&
+           is_head(p.head_dim_k, p.k_type, p.k_hadamard) && is_head(p.head_dim_v, p.v_type, p.v_hadamard) &&
+           p.n_dims >= 0 && p.n_dims % 2 == 0 && p.n_dims <= p.head_dim_k;
+}
+
+}  // namespace
+
+cudaError_t rope_store(const RopeStoreParams & params, cudaStream_t stream) {
+    if (!fits(params)) {
+        return cudaErrorInvalidValue;
+    }
+    const int n_heads = params.n_head + (params.k.values == nullptr ? 0 : 2 * params.n_head_kv);
+    const int64_t blocks = (int64_t(params.n_tokens) * n_heads + warps - 1) / warps;
+    if (blocks == 0) {
+        return cudaSuccess;
+    }
+    const Layout layout = {n_heads, std::max(params.head_dim_k, params.head_dim_v),
+                           int64_t(kv_row_bytes(params.k_type, params.head_dim_k)),
+                           int64_t(kv_row_bytes(params.v_type, params.head_dim_v))};
+    ORIN_LAUNCH(rope_store_kernel, unsigned(blocks), warps * 32, size_t(warps) * layout.head_dim * sizeof(float),
+                stream, params, layout);
+    return cudaGetLastError();
+}
+
+}  // namespace orin::cuda

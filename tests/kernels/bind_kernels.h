@@ -1,0 +1,10 @@
+// One function for each file of bindings; module.cpp calls them.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace orin::kernels {
+
+void bind_rope_store(pybind11::module_ & module);
+
+}  // namespace orin::kernels
