@@ -223,7 +223,7 @@ def test_an_error_of_the_feed_ends_the_view() -> None:
 
     app = play(feed, act)
     assert app.return_value == 1
-    assert app.pump.error is error
+    assert app.error is error
 
 
 def test_only_lines_that_change_are_drawn_again() -> None:

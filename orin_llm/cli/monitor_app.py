@@ -37,6 +37,7 @@ def run_live(feed: Feed, watch: Watch, recorder: Recorder | None, speed: float) 
     from orin_llm.cli.live.glyphs import glyphs_for
     from orin_llm.cli.live.layout import Scene
     from orin_llm.cli.live.pump import Pump
+    from orin_llm.cli.live.signals import ended_by_signals
     from orin_llm.monitor.recording import Replay
 
     replay_speed = speed if isinstance(feed, Replay) else None
@@ -44,11 +45,12 @@ def run_live(feed: Feed, watch: Watch, recorder: Recorder | None, speed: float) 
     make_pump = partial(Pump, feed, watch, recorder, replay_speed)
     app = MonitorApp(scene, make_pump, Playing(replay_speed), StdoutDriver)
     try:
-        code = app.run(mouse=False)
+        with ended_by_signals(app.end):
+            code = app.run(mouse=False)
     finally:
         app.pump.stop()
-    if app.pump.error is not None:
-        raise app.pump.error
+    if app.error is not None:
+        raise app.error
     return code if code is not None else app.return_code or 0
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import ClassVar
 
 from textual.app import App, ComposeResult
@@ -25,11 +23,14 @@ from orin_llm.cli.live.story import Story
 from orin_llm.cli.live.text import Line, fitted
 
 _DRAW_S = 0.2  # between two pictures at least: more often is seen by nobody
-_ENDED_BY = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 class MonitorApp(App[int]):
-    """Shows a feed until the user, a signal or an error ends it. Its result is an exit code."""
+    """Shows a feed until the user, a signal or an error ends it. Its result is an exit code.
+
+    Attributes:
+        error: what ended it; None if that was no error.
+    """
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -63,6 +64,7 @@ class MonitorApp(App[int]):
         """`make_pump` gets what is to be called when something changes, in any thread."""
         super().__init__(driver_class=driver_class, ansi_color=True)
         self.animation_level = "none"
+        self.error: Exception | None = None
         self.pump = make_pump(self._notify)
         self._scene = scene
         self._playing = playing
@@ -71,6 +73,8 @@ class MonitorApp(App[int]):
         self._is_help = False
         self._is_notified = False
         self._drawn_s = 0.0
+        self._loop_to_end: asyncio.AbstractEventLoop | None = None
+        self._early_end: int | None = None
 
     def compose(self) -> ComposeResult:
         yield Lines(self._scene.glyphs, id="header")
@@ -78,10 +82,18 @@ class MonitorApp(App[int]):
         yield Lines(self._scene.glyphs, id="footer")
 
     def on_mount(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number, code in _ENDED_BY.items():
-            loop.add_signal_handler(number, partial(self.exit, code))
+        self._loop_to_end = asyncio.get_running_loop()
+        if self._early_end is not None:
+            self.exit(self._early_end)
+        self.app_resume_signal.subscribe(self, lambda _: self._draw_all_again())
         self.pump.start()
+
+    def end(self, code: int) -> None:
+        """End with this exit code; from a signal's handler, whatever the app is doing."""
+        self._early_end = code
+        if self._loop_to_end is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop_to_end.call_soon_threadsafe(self.exit, code)
 
     def on_lines_resized(self) -> None:
         self._draw()
@@ -129,6 +141,11 @@ class MonitorApp(App[int]):
     def _body(self) -> Lines:
         return self.query_one("#body", Lines)
 
+    def _draw_all_again(self) -> None:
+        """The shell has written where the view was."""
+        for lines in self.query(Lines):
+            lines.refresh()
+
     def _scroll(self, lines: int) -> None:
         self._body.scroll_by(lines)
         self._draw()
@@ -142,8 +159,15 @@ class MonitorApp(App[int]):
 
     def _draw(self) -> None:
         self._is_notified = False
-        if self.pump.error is not None:
+        try:
+            if self.pump.error is not None:
+                raise self.pump.error
+            self._show_all()
+        except Exception as error:
+            self.error = error
             self.exit(1)
+
+    def _show_all(self) -> None:
         body = self._body
         width, height = body.size
         if not width or not height:  # not laid out yet, or a window without room
