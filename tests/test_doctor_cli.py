@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,14 @@ from models_support import TINY
 from processes import CLI, environment
 from typer.testing import CliRunner
 
+from orin_llm.cli.doctor import load_json
 from orin_llm.cli.doctor_view import build_line, facts, total
 from orin_llm.cli.main import app
 from orin_llm.device.build import Build, build_info
 from orin_llm.device.doctor.catalogue import check
+from orin_llm.device.probes.cuda import CudaProbe
+from orin_llm.device.probes.load import UnderLoad
+from orin_llm.device.reading import Reading
 from orin_llm.models.store import Store
 
 MACHINES = [*JETSONS, "pc", "pc_gpu"]
@@ -108,6 +113,14 @@ def test_json_has_the_machine_and_what_was_reached_under_load(tmp_path: Path, mo
     assert attention and {"ok", "unknown"}.isdisjoint(attention)
 
 
+def test_what_was_reached_under_load_is_the_highest_of_all_readings() -> None:
+    clocks = (204.0, 3199.0, None, 2133.0)
+    readings = tuple(Reading(0, emc_mhz=clock, temperatures_c={"tj": 50}) for clock in clocks)
+    told = load_json(UnderLoad(readings, None))
+    assert told["emc_mhz"] == 3199 and told["hottest_c"] == 50
+    assert told["power_w"] is None and told["copied_gb_s"] is None
+
+
 def test_doctor_finds_this_machine_usable() -> None:
     done = run(None, "--no-load")
     assert done.returncode in (0, 1), done.stdout  # 1 where a GPU is left idle
@@ -169,8 +182,6 @@ def test_the_facts_have_a_line_for_each_part(tmp_path: Path) -> None:
 
 
 def changed(**parts: Any) -> str:
-    from dataclasses import replace
-
     machine = replace(GOOD, **parts)
     return total(check(machine), machine)
 
@@ -179,6 +190,9 @@ def test_the_sum_counts_every_level_and_says_when_root_would_know_more() -> None
     assert changed() == "29 ok"
     assert changed(power=mode("MODE_50W")) == "1 warning, 28 ok"
     assert changed(binary_code=None) == "1 unknown, 28 ok"
+    assert changed(cuda=CudaProbe("x"), power=mode("MODE_30W")) == "2 hurt, 24 ok"
+    assert changed(cuda=CudaProbe("x")) == "1 hurts, 25 ok"
+    assert changed(cpu=replace(GOOD.cpu, features=()), binary_code=None) == "2 unknown, 27 ok"
     firmware = {**GOOD.caps.to_json(), "emc_firmware_max_mhz": None}
     unread = changed(caps=type(GOOD.caps)(**firmware))
     assert unread == "1 unknown, 28 ok (run as root: sudo /opt/venv/bin/orin-llm doctor)"

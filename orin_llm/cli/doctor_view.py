@@ -99,9 +99,8 @@ def _lines(finding: Finding, check_cells: int, width: int) -> Iterator[Text]:
     level = (f"{finding.level:<{_LEVEL_CELLS}}", _STYLES[finding.level])
     indent = _LEVEL_CELLS + check_cells
     texts = [finding.found]
-    if finding.level != "ok":
-        texts += [f"expected: {finding.expected}"] if finding.expected else []
-        texts += [f"to do: {finding.fix}"] if finding.fix else []
+    texts += [f"expected: {finding.expected}"] if finding.expected else []
+    texts += [f"to do: {finding.fix}"] if finding.fix else []
     if width - indent < _LEAST_LAST_COLUMN:
         indent = _LEVEL_CELLS
         yield Text.assemble(level, finding.check)
