@@ -88,6 +88,13 @@ def test_a_spike_raises_nothing_where_it_must_last() -> None:
     assert book.events[0].at_ms == START_MS + 26_000
 
 
+def test_after_it_was_cleared_it_must_last_again() -> None:
+    book = Book()
+    assert book.see(snapshot(0, power_w=40), snapshot(5, power_w=40)) == ["raised power_w"]
+    assert book.see(snapshot(6, power_w=1), snapshot(7, power_w=40)) == ["cleared power_w"]
+    assert book.see(snapshot(12, power_w=40)) == ["raised power_w"]
+
+
 def test_how_long_it_lasts_is_told_by_a_clock_that_nobody_sets() -> None:
     """A board without a battery starts in the past and jumps when it reaches a time server."""
     book = Book()
@@ -147,6 +154,8 @@ def test_throttling_is_an_alert_until_there_was_none_for_a_while() -> None:
     assert book.see(snapshot(22.9, throttled=())) == []
     assert book.see(snapshot(23, throttled=())) == ["cleared throttled"]
     assert book.events[-1].alert.text == "throttled: nothing for 10 s"
+    again = snapshot(40, throttled=("gpu",)), snapshot(41, throttled=())
+    assert book.see(*again, snapshot(50, throttled=())) == ["raised throttled"]
 
 
 def test_over_current_events_alert_when_their_count_rises_not_for_what_was() -> None:
@@ -157,8 +166,8 @@ def test_over_current_events_alert_when_their_count_rises_not_for_what_was() -> 
     assert alert.value == 2
     assert alert.text == "over-current events: 2 more, 9 since the machine was started"
     assert book.see(snapshot(5, over_current_events=9), snapshot(64, over_current_events=9)) == []
-    assert book.see(snapshot(65, over_current_events=9)) == ["cleared over_current"]
-    assert book.see(snapshot(66, over_current_events=0)) == []
+    assert book.see(snapshot(65, over_current_events=0)) == ["cleared over_current"]
+    assert book.events[-1].alert.value == 0
 
 
 def slow(at_s: float, *names: str, ttft_ms: float = 900.0) -> Snapshot:

@@ -6,18 +6,24 @@ import signal
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from fakes import boards
 from monitor_support import ask, engine_process
 from stats_support import Source, first_line, publishing, until
 
+from orin_llm.device.board import read_board
 from orin_llm.device.reading import Reading
+from orin_llm.device.sources import open_sensors
 from orin_llm.errors import OrinError
 from orin_llm.monitor.engines import EngineWatch
 from orin_llm.monitor.figures import Figures
+from orin_llm.monitor.live import LiveFeed
+from orin_llm.monitor.machine import read_subject
 from orin_llm.monitor.snapshot import Snapshot
 from orin_llm.monitor.state import EngineFigures
 from orin_llm.stats import StatsPublisher
@@ -101,8 +107,8 @@ def test_a_killed_engine_is_gone_and_no_problem(tiny_model: Path, folder: Path) 
         process.wait()
         assert len(list((folder / "orin-llm").iterdir())) == 1  # the socket that it left
         searches = threading.active_count()
-        for _ in range(3):
-            watch.settle(60)
+        for _ in range(50):  # while it is tried again and again
+            time.sleep(0.01)
             assert watch.problems == {} and watch.samples() == ()
         until(lambda: threading.active_count() <= searches, "the end of threads")
 
@@ -153,7 +159,8 @@ def test_an_engine_that_hung_before_it_was_found_holds_nobody_up(
     with watching() as watch:
         until(lambda: models(watch) == {"running.gguf"}, "the other")
         until(lambda: f"engine {path.stem}" in watch.problems, "the problem")
-        for _ in range(20):  # while it is tried again and again the problem does not come and go
+        for _ in range(100):  # while it is tried again and again the problem does not come and go
+            time.sleep(0.01)
             assert "no engine answers at" in watch.problems[f"engine {path.stem}"]
         hung.send_signal(signal.SIGCONT)
         until(lambda: models(watch) == {"hung.gguf", "running.gguf"}, "it")
@@ -196,8 +203,9 @@ def test_a_socket_of_something_else_is_told(folder: Path) -> None:
         watch = stack.enter_context(watching())
         until(lambda: "expected a line of JSON" in str(watch.problems), "the problem")
         assert list(watch.problems) == ["engine 1-0"] and watch.samples() == ()
-        listener.shutdown(socket.SHUT_RDWR)
+        (folder / "orin-llm" / "1-0.sock").unlink()
         until(lambda: watch.problems == {}, "its end")
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_only_the_chosen_process_s_engines_are_watched(folder: Path) -> None:
@@ -207,6 +215,9 @@ def test_only_the_chosen_process_s_engines_are_watched(folder: Path) -> None:
     with watching(processes[1].pid) as watch:
         watch.settle(60)
         assert models(watch) == {"b.gguf"}
+    tenth = processes[1].pid // 10  # its name begins as theirs do
+    with pytest.raises(OrinError, match=f"process {tenth} has no engine"):
+        EngineWatch(INTERVAL_S, tenth)
     for process in processes:
         process.communicate()
 
@@ -225,6 +236,25 @@ def test_settled_is_when_every_engine_has_said_something(folder: Path) -> None:
         assert models(watch) == {"a.gguf", "b.gguf", "c.gguf"}
     for process in processes:
         process.communicate()
+
+
+def test_a_settled_feed_has_sensors_and_engines_in_its_first_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = boards.jetson(tmp_path / "board", boards.AGX_64_JP6)
+    monkeypatch.setenv("PATH", machine.path)
+    source = Source()
+    with ExitStack() as stack:
+        stack.callback(StatsPublisher(source).close)
+        board = read_board(machine.root)
+        sensors = open_sensors(board, 100, "tegrastats", machine.root)
+        subject = read_subject(board, machine.root)
+        feed = LiveFeed(sensors, EngineWatch(INTERVAL_S), subject, INTERVAL_S)
+        stack.callback(feed.close)
+        feed.settle(60)
+        first = feed.next()
+        assert first.reading.gpu_percent == 92 and first.engines[0].model == "a.gguf"
+        assert feed.problems == {}
 
 
 def test_who_no_longer_watches_is_gone_from_the_engine(folder: Path) -> None:

@@ -319,6 +319,8 @@ def test_a_recording_replayed_gives_the_same_log_and_runs_the_command(
         for degrees in (90, 70):
             print_temperature(machine, degrees)
             watched.until(lambda line: line["temperature_c"] == degrees)  # noqa: B023
+        machine.tegrastats("not known")
+        watched.until(lambda line: "tegrastats" in line["problems"])
         assert watched.end() == 0
         seen = watched.lines
     assert watched.events == ["raised temperature_c", "cleared temperature_c"]

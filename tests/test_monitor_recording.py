@@ -123,10 +123,12 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(recorder, "_file", Full())
+    disk = Full()
+    monkeypatch.setattr(recorder, "_file", disk)
     recorder.add(second)
     assert "ends here, nothing more is recorded: No space left" in recorder.problem
     size = file.stat().st_size
+    disk.left = 1 << 20  # what comes now would stand behind half a line
     recorder.add(third)
     recorder.close()
     assert file.stat().st_size == size
