@@ -1,7 +1,8 @@
-"""States and pictures for the tests of the live view."""
+"""States, pictures and feeds for the tests of the live view."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -112,3 +113,48 @@ def tone_of(lines: Sequence[Line], piece: str) -> str:
     tones = {span.tone for line in lines for span in line if piece in span.text}
     assert len(tones) == 1, (piece, tones)
     return tones.pop()
+
+
+def snapshots(count: int, **reading: float) -> list[Snapshot]:
+    return [Snapshot(START_MS + n * 1e3, Reading(n * 1e3, **reading)) for n in range(count)]
+
+
+class ListFeed:
+    """Gives these, then is over, or raises what stands among them."""
+
+    def __init__(
+        self,
+        entries: Sequence[Snapshot | Exception],
+        subject: Subject = ORIN,
+        interval_s: float = 1,
+    ) -> None:
+        self.subject, self.interval_s = subject, interval_s
+        self.problems: dict[str, str] = {"jtop": "not active"}
+        self.taken = 0
+        self._entries = entries
+
+    def next(self) -> Snapshot | None:
+        if self.taken == len(self._entries):
+            return None
+        entry = self._entries[self.taken]
+        self.taken += 1
+        if isinstance(entry, Exception):
+            raise entry
+        return entry
+
+    def close(self) -> None:
+        pass
+
+
+class GatedFeed(ListFeed):
+    """Waits at each snapshot until it is let through: a sensor that is slow."""
+
+    def __init__(self, entries: Sequence[Snapshot | Exception]) -> None:
+        super().__init__(entries)
+        self.gate = threading.Semaphore(0)
+        self.asked = threading.Semaphore(0)
+
+    def next(self) -> Snapshot | None:
+        self.asked.release()
+        self.gate.acquire()
+        return super().next()

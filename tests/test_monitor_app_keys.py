@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from live_view import BUSY, ORIN, START_MS, row_of
-from test_monitor_app_pump import GatedFeed, ListFeed, snapshots
+from live_view import BUSY, ORIN, START_MS, GatedFeed, ListFeed, row_of, snapshots
 from textual.pilot import Pilot
 
 from orin_llm.cli.live.app import MonitorApp

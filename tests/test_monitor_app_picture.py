@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,8 +24,9 @@ from live_view import (
 
 from orin_llm.cli.live.frame import Playing, footer, header
 from orin_llm.cli.live.glyphs import ASCII, BLOCKS, Glyphs
+from orin_llm.cli.live.history import CAPACITY
 from orin_llm.cli.live.layout import Scene, picture
-from orin_llm.cli.live.story import MAX_EVENTS
+from orin_llm.cli.live.story import MAX_EVENTS, Story
 from orin_llm.device.reading import Core
 from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import AlertEvent, State
@@ -293,10 +296,17 @@ def test_before_the_first_reading_it_says_so() -> None:
     assert "waiting for the first reading" in shown(size=(60, 16))
 
 
-def test_the_past_stays_bounded() -> None:
+def test_what_is_remembered_stays_bounded() -> None:
     event = AlertEvent("raised", START_MS, alert("power_w", "power"))
-    story = story_of(state(n, engine(), **BUSY, events=(event,)) for n in range(2 * MAX_EVENTS))
+    story = Story(1.0)
+    sizes = []
+    for n in range(3 * CAPACITY):
+        # Each engine runs for a while, and others come after it.
+        story.add(state(0, engine(f"{1000 + n // 100}-0"), **BUSY, events=(event,)))
+        if n + 1 in (2 * CAPACITY, 3 * CAPACITY):
+            sizes.append(len(pickle.dumps(story)))
     assert len(story.events) == MAX_EVENTS
+    assert abs(sizes[1] - sizes[0]) < 0.01 * sizes[0]
 
 
 FLOATS = st.none() | st.floats(-1e300, 1e300)

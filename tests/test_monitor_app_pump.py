@@ -3,65 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from live_view import ORIN, PC, START_MS
+from live_view import PC, START_MS, GatedFeed, ListFeed, snapshots
 from stats_support import until
 
 from orin_llm.cli.live.pump import Pump
-from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError
 from orin_llm.monitor.recording import Recorder, Replay
-from orin_llm.monitor.snapshot import Snapshot, Subject
 from orin_llm.monitor.thresholds import default_thresholds
 from orin_llm.monitor.watch import Watch
-
-
-def snapshots(count: int, **reading: float) -> list[Snapshot]:
-    return [Snapshot(START_MS + n * 1e3, Reading(n * 1e3, **reading)) for n in range(count)]
-
-
-class ListFeed:
-    """Gives these, then is over, or raises what stands among them."""
-
-    def __init__(
-        self,
-        entries: Sequence[Snapshot | Exception],
-        subject: Subject = ORIN,
-        interval_s: float = 1,
-    ) -> None:
-        self.subject, self.interval_s = subject, interval_s
-        self.problems: dict[str, str] = {"jtop": "not active"}
-        self.taken = 0
-        self._entries = entries
-
-    def next(self) -> Snapshot | None:
-        if self.taken == len(self._entries):
-            return None
-        entry = self._entries[self.taken]
-        self.taken += 1
-        if isinstance(entry, Exception):
-            raise entry
-        return entry
-
-    def close(self) -> None:
-        pass
-
-
-class GatedFeed(ListFeed):
-    """Waits at each snapshot until it is let through: a sensor that is slow."""
-
-    def __init__(self, entries: Sequence[Snapshot | Exception]) -> None:
-        super().__init__(entries)
-        self.gate = threading.Semaphore(0)
-        self.asked = threading.Semaphore(0)
-
-    def next(self) -> Snapshot | None:
-        self.asked.release()
-        self.gate.acquire()
-        return super().next()
 
 
 def pump_of(
@@ -149,9 +102,10 @@ def test_what_is_live_is_recorded_and_can_be_replayed(tmp_path: Path, stop: list
     assert replay.next() is None
 
 
-def test_a_recording_that_cannot_go_on_is_a_problem_that_is_seen(stop: list[Pump]) -> None:
-    recorder = Recorder(Path("/dev/shm/orin-llm-full"), PC, 1.0)
-    Path("/dev/shm/orin-llm-full").unlink()
+def test_a_recording_that_cannot_go_on_is_a_problem_that_is_seen(
+    stop: list[Pump], tmp_path: Path
+) -> None:
+    recorder = Recorder(tmp_path / "a.jsonl", PC, 1.0)
     recorder.problem = "the disk is full"
     pump, _ = pump_of(ListFeed(snapshots(1)), recorder=recorder)
     end_of(pump)

@@ -157,6 +157,23 @@ def test_signals_end_it_and_the_terminal_is_restored(
     assert ended(child) == code
 
 
+def test_the_shell_can_stop_it_and_bring_it_back(start: Start, board: Machine) -> None:
+    child = start(command=["/bin/bash", "--norc", "-i"], PATH=board.path, PS1="$ ")
+    child.send(f"{sys.executable} -m orin_llm.cli monitor --root {board.root}\r".encode())
+    see(child, "92 %", "q quit")
+    child.send(b"\x1a")
+    child.expect_exact(RESTORED)
+    child.expect_exact(b"Stopped")
+    child.send(b"fg\r")
+    see(child, "92 %", "q quit")
+    child.send(b"q")
+    child.expect_exact(RESTORED)
+    child.send(b"echo code=$?\r")
+    child.expect_exact(b"code=0")
+    child.send(b"exit\r")
+    child.expect(pexpect.EOF)
+
+
 def test_a_terminal_that_is_gone_ends_it(start: Start, board: Machine) -> None:
     child = start(machine=board)
     see(child, "92 %")
