@@ -1,9 +1,10 @@
 #include "adjusted_logits.h"
 
 #include <algorithm>
-#include <cfloat>
 #include <limits>
 #include <utility>
+
+#include "rule.h"
 
 namespace orin::sampling {
 namespace {
@@ -20,11 +21,6 @@ uint32_t largest_key(const float * block) {
         largest = std::max(largest, rank_key(block[i]));
     }
     return largest;
-}
-
-// A sum or quotient beyond the largest finite number counts as that number.
-float saturated(float logit) {
-    return std::min(logit, FLT_MAX);
 }
 
 }  // namespace
@@ -65,8 +61,7 @@ bool AdjustedLogits::load(const Row & row) {
 }
 
 void AdjustedLogits::penalize(const Row & row) {
-    const Params & params = row.params;
-    if (params.repeat_penalty == 1.0f && params.frequency_penalty == 0.0f && params.presence_penalty == 0.0f) {
+    if (!has_penalties(row.params)) {
         return;
     }
     for (int32_t i = 0; i < row.n_recent; ++i) {
@@ -74,20 +69,19 @@ void AdjustedLogits::penalize(const Row & row) {
     }
     for (int32_t i = 0; i < row.n_recent; ++i) {
         const int32_t token = row.recent[i];
-        const auto count = static_cast<float>(std::exchange(counts_[size_t(token)], 0));
-        if (count == 0.0f) {
+        const uint32_t count = std::exchange(counts_[size_t(token)], 0);
+        if (count == 0) {
             continue;  // its earlier place in the list was its turn
         }
         float & logit = changeable(token);
-        const float repeated = logit > 0.0f ? logit / params.repeat_penalty : logit * params.repeat_penalty;
-        logit = saturated(repeated - (count * params.frequency_penalty + params.presence_penalty));
+        logit = penalized(logit, count, row.params);
     }
 }
 
 void AdjustedLogits::add_bias(const Row & row) {
     for (int32_t i = 0; i < row.n_bias; ++i) {
         float & logit = changeable(row.bias[i].token);
-        logit = saturated(logit + row.bias[i].value);
+        logit = biased(logit, row.bias[i].value);
     }
 }
 

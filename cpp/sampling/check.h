@@ -4,17 +4,12 @@
 #include <cstdint>
 #include <stdexcept>
 
+#include "failure.h"
 #include "params.h"
 
 namespace orin::sampling {
 
 constexpr float max_penalty = 100.0f;
-
-// What stands for a token where none can be drawn.
-enum Failure : int32_t {
-    bad_logits = -1,    // a logit is NaN or +inf
-    nothing_left = -2,  // every token has the logit -inf: bias and mask leave none
-};
 
 class SamplingError : public std::runtime_error {
    public:

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "device.h"
+
 namespace orin::sampling {
 
 constexpr int32_t weight_bits = 30;
@@ -19,9 +21,9 @@ constexpr float zero_weight_argument = -22.0f;
 //
 // x = n·ln 2 + f with |f| <= 0.35. f is rounded to a multiple of 2^-23: neighbours then differ by more than the
 // polynomial's own rounding errors, which makes the result monotone (tests/core/test_sampling_arithmetic.cpp).
-inline float scaled_exp(float x, int32_t scale) {
-    const float n = std::rint(x * 0x1.715476p+0f);  // 1 / ln 2
-    float f = std::fma(n, -0x1.62e43p-1f, x);       // ln 2 in two parts
+ORIN_HOST_DEVICE inline float scaled_exp(float x, int32_t scale) {
+    const float n = std::rint(product(x, 0x1.715476p+0f));  // 1 / ln 2
+    float f = std::fma(n, -0x1.62e43p-1f, x);               // ln 2 in two parts
     f = std::fma(n, 0x1.05c61p-29f, f);
     f = (f + 1.5f) - 1.5f;
     float p = 0x1.6d4362p-10f;
@@ -34,12 +36,12 @@ inline float scaled_exp(float x, int32_t scale) {
     const int32_t power_bits = (static_cast<int32_t>(n) + scale + 127) << 23;
     float power;  // 2^(n + scale)
     std::memcpy(&power, &power_bits, sizeof power);
-    return p * power;
+    return product(p, power);
 }
 
 // round(2^30 · e^x), to nearest, ties to even; never grows as x falls. PRECOND: x <= 0, or -inf.
 // Off by at most 1 + 2^-22.9 · 2^30 · e^x.
-inline uint32_t fixed_exp(float x) {
+ORIN_HOST_DEVICE inline uint32_t fixed_exp(float x) {
     const float argument = x < zero_weight_argument ? zero_weight_argument : x;
     return static_cast<uint32_t>(static_cast<int32_t>(std::rint(scaled_exp(argument, weight_bits))));
 }

@@ -1,6 +1,6 @@
 #include "sampling.h"
 
-#include "philox.h"
+#include "rule.h"
 
 namespace orin::sampling {
 namespace {
@@ -54,21 +54,13 @@ Candidates candidates_of(Workspace & workspace, const Row & row) {
 }
 
 int32_t choose(const Candidates & candidates, uint64_t words) {
-    const auto product = static_cast<unsigned __int128>(words) * candidates.total;
-    const auto target = static_cast<uint64_t>(product >> 64);
+    const uint64_t target = draw_target(words, candidates.total);
     uint64_t sum = 0;
     int32_t index = 0;
     while ((sum += candidates.weights[index]) <= target) {
         ++index;
     }
     return candidates.ids[index];
-}
-
-uint64_t random_words(uint64_t seed, uint32_t choice, uint64_t position) {
-    const PhiloxCounter words =
-        philox4x32_10({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), choice, 0},
-                      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
-    return words[0] | uint64_t{words[1]} << 32;
 }
 
 }  // namespace orin::sampling

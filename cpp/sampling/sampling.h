@@ -12,6 +12,7 @@
 #include "adjusted_logits.h"
 #include "check.h"
 #include "params.h"
+#include "philox.h"
 #include "selection.h"
 
 namespace orin::sampling {
@@ -39,8 +40,5 @@ Candidates candidates_of(Workspace & workspace, const Row & row);
 
 // The token that random words choose: the first in order of ids whose weights up to it exceed (words · total) / 2^64.
 int32_t choose(const Candidates & candidates, uint64_t words);
-
-// The random words of a place, the same for every row.
-uint64_t random_words(uint64_t seed, uint32_t choice, uint64_t position);
 
 }  // namespace orin::sampling

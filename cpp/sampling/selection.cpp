@@ -4,8 +4,8 @@
 #include <cfloat>
 #include <cmath>
 
-#include "fixed_exp.h"
 #include "rank_key.h"
+#include "rule.h"
 
 namespace orin::sampling {
 namespace {
@@ -14,17 +14,6 @@ constexpr int32_t block_size = AdjustedLogits::block_size;
 
 // Below the argument whose weight is 0 by more than what roundings of a division and a product can move.
 constexpr float beyond_all_weights = zero_weight_argument - 0.5f;
-
-// p · total, rounded up. p is taken as p · 2^32 without its fraction.
-uint64_t share(float p, uint64_t total) {
-    const auto fixed = static_cast<uint64_t>(static_cast<double>(p) * 0x1p32);
-    const auto product = static_cast<unsigned __int128>(fixed) * total;
-    return static_cast<uint64_t>((product + 0xffffffffu) >> 32);
-}
-
-uint32_t least_weight(float min_p) {
-    return static_cast<uint32_t>(std::ceil(static_cast<double>(min_p) * full_weight));
-}
 
 // The three bounds: a logit below one cannot be kept by the filter. What lies above still has to pass the filter.
 // `top + argument * temperature` rounds to float without passing a float between, so "below" holds for floats.
@@ -55,7 +44,7 @@ uint64_t total_weight(const AdjustedLogits & logits, float lowest, float top, fl
         }
         const float * block = logits.block(index);
         for (int32_t i = 0; i < block_size; ++i) {
-            total += fixed_exp((block[i] - top) / temperature);
+            total += weight_of(block[i], top, temperature);
         }
     }
     return total;
@@ -89,7 +78,7 @@ Candidates Selection::select(const AdjustedLogits & logits, const Params & param
         return {ids_.get(), weights_.get(), 1, full_weight};
     }
     const int32_t n_tokens = logits.n_blocks() * block_size;
-    const float filter_temperature = params.order == Order::orin ? params.temperature : 1.0f;
+    const float filter_temperature = sampling::filter_temperature(params);
     const bool limits_count = params.top_k > 0 && params.top_k < n_tokens;
     const bool limits_sum = params.top_p < 1.0f;
     const uint32_t least = least_weight(params.min_p);
@@ -223,7 +212,7 @@ uint64_t Selection::weigh(float top, float temperature) {
     const int32_t count = count_;  // the compiler cannot know that writing weights leaves it alone
     uint64_t total = 0;
     for (int32_t i = 0; i < count; ++i) {
-        const uint32_t weight = fixed_exp((logits[i] - top) / temperature);
+        const uint32_t weight = weight_of(logits[i], top, temperature);
         weights[i] = weight;
         total += weight;
     }

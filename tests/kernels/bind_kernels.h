@@ -6,5 +6,6 @@
 namespace orin::kernels {
 
 void bind_rope_store(pybind11::module_ & module);
+void bind_sampling(pybind11::module_ & module);
 
 }  // namespace orin::kernels

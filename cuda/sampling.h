@@ -1,0 +1,54 @@
+// Draws a token from each row of logits by the rule of docs/sampling.md: the same tokens as cpp/sampling.
+//
+// All that changes from step to step is read from device memory, and three launches are queued whatever is in it: a
+// captured graph stays valid. The host never waits, and nothing is allocated.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "../cpp/sampling/failure.h"
+#include "../cpp/sampling/params.h"
+
+namespace orin::cuda {
+
+// How one row is sampled. PRECOND: `params` is as cpp/sampling/check.h has it.
+struct SamplingLane {
+    sampling::Params params;
+    uint64_t position;  // of the token to draw, in its sequence
+    uint32_t choice;    // which of several answers to one request
+    int32_t n_recent;   // at most max_recent
+    int32_t n_bias;     // at most max_bias
+    int32_t is_masked;  // 0: the lane's mask is not read
+};
+
+struct SamplingParams {
+    const float * logits;  // [n_rows, n_vocab], device; only read
+    int64_t row_stride;    // of logits, in floats; at least n_vocab
+    int32_t n_rows;
+    int32_t n_vocab;
+
+    const SamplingLane * lanes;   // [n_rows], device, as is all that follows
+    const int32_t * recent;       // [n_rows, max_recent], in any order; what is no token (-1) counts as none
+    int32_t max_recent;           // may be 0
+    const sampling::Bias * bias;  // [n_rows, max_bias], as group_bias() leaves them
+    int32_t max_bias;             // may be 0
+    const uint32_t * masks;       // [n_rows, (n_vocab + 31) / 32] as in cpp/sampling/params.h; null: no lane has one
+
+    void * workspace;  // sampling_workspace_bytes(), aligned to 16; its content does not matter
+    int32_t * tokens;  // [n_rows] out: a token or a sampling::Failure
+};
+
+// 12 bytes for each logit, and a little.
+size_t sampling_workspace_bytes(int32_t n_rows, int32_t n_vocab);
+
+// Brings the biases of a token together, in the order that they have. For the host, when a lane's biases change.
+void group_bias(sampling::Bias * bias, int32_t n_bias);
+
+// Returns cudaErrorInvalidValue for null pointers to what is not empty, for n_vocab < 1, for a row stride below it, and
+// for more rows than a grid has (65535).
+cudaError_t sample(const SamplingParams & params, cudaStream_t stream);
+
+}  // namespace orin::cuda

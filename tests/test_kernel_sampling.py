@@ -1,0 +1,306 @@
+"""The kernel draws the tokens that cpp/sampling draws, in any order of its threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_calls import KernelFailed, Kernels
+from numpy.typing import NDArray
+from sampling_float64 import Rule
+from sampling_support import Logits, params
+
+from orin_llm._native import SamplingRow, SamplingWorkspace
+from orin_llm.errors import OrinError
+
+BAD_LOGITS, NOTHING_LEFT = -1, -2
+
+DEFAULT = Rule(0.8, 40, 0.95, 0.05)
+GREEDY = Rule(temperature=0.0)
+NUCLEUS = Rule(0.9, 0, 0.9)
+PLAIN = Rule()
+PENALIZED = Rule(0.8, 0, 0.95, 0.02, 1.3, 0.4, 0.2)
+RULES = (
+    DEFAULT,
+    GREEDY,
+    NUCLEUS,
+    PENALIZED,
+    Rule(1.4, 300, 0.7, order="llama"),
+    Rule(1.7, 0, 0.8, 0.01, order="llama"),
+    Rule(3.0, 0, 1.0, 0.2),
+)
+
+
+@dataclass(frozen=True)
+class Lane:
+    """How a row is sampled; `allowed` is the mask."""
+
+    rule: Rule
+    recent: Sequence[int] = ()
+    bias: Sequence[tuple[int, float]] = ()
+    allowed: NDArray[np.bool_] | None = None
+    seed: int = 0
+    position: int = 0
+    choice: int = 0
+
+    def mask(self) -> NDArray[np.uint32] | None:
+        if self.allowed is None:
+            return None
+        bits = np.packbits(self.allowed, bitorder="little")
+        return np.pad(bits, (0, -len(bits) % 4)).view("<u4").astype(np.uint32)
+
+    def arguments(self) -> dict[str, Any]:
+        own = {name: value for name, value in vars(self).items() if name not in ("rule", "allowed")}
+        return {**vars(self.rule), **own, "mask": self.mask()}
+
+
+@lru_cache(maxsize=4)
+def workspace(n_vocab: int) -> SamplingWorkspace:
+    return SamplingWorkspace(n_vocab)
+
+
+def reference(logits: Logits, lane: Lane) -> int:
+    row = SamplingRow(
+        params(lane.rule, lane.seed),
+        logits,
+        recent=list(lane.recent),
+        bias=list(lane.bias),
+        mask=lane.mask(),
+    )
+    try:
+        return workspace(len(logits)).sample(row, position=lane.position, choice=lane.choice)
+    except OrinError as error:
+        assert "not a number" in str(error) or "no token is left" in str(error)
+        return BAD_LOGITS if "not a number" in str(error) else NOTHING_LEFT
+
+
+def drawn(
+    kernels: Kernels, rows: Sequence[Logits], lanes: Sequence[Lane], order: int = 2
+) -> list[int]:
+    """The kernel's tokens of rows in one call, with NaN between them."""
+    n_vocab = len(rows[0])
+    logits = np.full((len(rows), n_vocab + 3), np.nan, np.float32)
+    logits[:, :n_vocab] = rows
+    kernels.set_seed(seed=order)
+    result = kernels.sample(
+        logits=logits, n_vocab=n_vocab, rows=[lane.arguments() for lane in lanes]
+    )
+    return [int(token) for token in result[0]]
+
+
+def assert_same(
+    kernels: Kernels, rows: Sequence[Logits], lanes: Sequence[Lane], order: int = 2
+) -> None:
+    expected = [reference(*each) for each in zip(rows, lanes, strict=True)]
+    assert drawn(kernels, rows, lanes, order) == expected
+
+
+# Logits
+
+SHAPES = (
+    "normal", "peaked", "flat", "equal", "two values", "few values", "one hot", "denormal", "huge",
+    "rising", "falling", "zeros", "negative", "holes",
+)  # fmt: skip
+
+
+def logits_of(shape: str, n_vocab: int, seed: int = 0) -> Logits:
+    rng = np.random.default_rng(seed)
+    normal: NDArray[Any] = rng.normal(0, 3, n_vocab)
+    match shape:
+        case "peaked":
+            normal[rng.integers(n_vocab, size=3)] += 15
+        case "flat":
+            normal *= 1e-3
+        case "equal":
+            normal[:] = normal[0]
+        case "two values":
+            normal = rng.integers(0, 2, n_vocab) * 0.5
+        case "few values":
+            normal = np.round(normal)
+        case "one hot":
+            normal[:] = -np.inf
+            normal[rng.integers(n_vocab)] = 1
+        case "denormal":
+            normal *= 1e-45 * rng.choice([1, 100], n_vocab)
+        case "huge":
+            normal = rng.choice([-3.4e38, -1e38, 3.3e38, 3.4e38], n_vocab)
+        case "rising":
+            normal = np.arange(n_vocab) / 64
+        case "falling":
+            normal = -np.arange(n_vocab) / 64
+        case "zeros":
+            normal = rng.choice([0.0, -0.0], n_vocab)
+        case "negative":
+            normal -= 1000
+        case "holes":
+            normal[rng.random(n_vocab) < 0.9] = -np.inf
+            normal[0] = -1
+    return normal.astype(np.float32)
+
+
+rules = st.builds(
+    Rule,
+    temperature=st.one_of(
+        st.sampled_from([0.0, 1e-40, 1e-6, 0.7, 1.0, 1.5, 1e6, 3e38]), st.floats(0.125, 9, width=32)
+    ),
+    top_k=st.one_of(st.sampled_from([0, 0, 1, 2, 40, (1 << 31) - 1]), st.integers(0, 400)),
+    top_p=st.one_of(st.sampled_from([0.0, 0.5, 0.95, 1.0]), st.floats(0, 1, width=32)),
+    min_p=st.one_of(st.sampled_from([0.0, 0.05, 1.0]), st.floats(0, 1, width=32)),
+    repeat_penalty=st.sampled_from([1.0, 1.0, 1.3, 0.7, 100.0, 1e-38]),
+    frequency_penalty=st.one_of(st.just(0.0), st.floats(-100, 100, width=32)),
+    presence_penalty=st.one_of(st.just(0.0), st.floats(-2, 2, width=32)),
+    order=st.sampled_from(["orin", "llama"]),
+)
+sizes = st.sampled_from([1, 2, 31, 32, 33, 64, 65, 300, 1000, 2048, 2049])
+
+
+@st.composite
+def sampled_rows(draw: st.DrawFn) -> tuple[Logits, Lane]:
+    n_vocab = draw(sizes)
+    rng = np.random.default_rng(draw(st.integers(0, 1 << 32)))
+    tokens = st.integers(0, n_vocab - 1)
+    values = st.one_of(
+        st.floats(-20, 20, width=32), st.sampled_from([-np.inf, 3.4e38, -3.4e38, 1e30, 0.0])
+    )
+    n_recent = draw(st.sampled_from([0, 1, 7, 500]))
+    density = draw(st.sampled_from([None, None, 0.02, 0.5, 0.98]))
+    lane = Lane(
+        draw(rules),
+        rng.integers(0, n_vocab, n_recent).tolist(),
+        draw(st.lists(st.tuples(tokens, values), max_size=6)) * draw(st.sampled_from([1, 2])),
+        None if density is None else rng.random(n_vocab) < density,
+        draw(st.integers(0, (1 << 64) - 1)),
+        draw(st.integers(0, (1 << 64) - 1)),
+        draw(st.integers(0, (1 << 32) - 1)),
+    )
+    return logits_of(draw(st.sampled_from(SHAPES)), n_vocab, int(rng.integers(1 << 32))), lane
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sampled_rows(), st.integers(0, 9))
+def test_any_row_gives_the_token_of_the_reference(
+    kernels: Kernels, row: tuple[Logits, Lane], order: int
+) -> None:
+    assert_same(kernels, [row[0]], [row[1]], order)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_each_filter_cuts_where_the_reference_does(kernels: Kernels, shape: str) -> None:
+    rows = [logits_of(shape, 1000, seed) for seed in range(len(RULES))]
+    lanes = [Lane(rule, [1, 1, 7, 999], seed=5, position=i) for i, rule in enumerate(RULES)]
+    assert_same(kernels, rows, lanes)
+
+
+@pytest.mark.parametrize(
+    ("n_vocab", "shapes"),
+    [
+        (32_000, {"normal": PENALIZED, "peaked": DEFAULT, "equal": NUCLEUS}),
+        (128_256, {"normal": NUCLEUS, "few values": DEFAULT}),
+        (151_936, {"peaked": GREEDY, "rising": Rule(1.0, 0, 0.95, order="llama")}),
+        (262_144, {"normal": DEFAULT, "flat": PLAIN}),
+    ],
+)
+def test_large_vocabularies_give_the_tokens_of_the_reference(
+    kernels: Kernels, n_vocab: int, shapes: dict[str, Rule]
+) -> None:
+    rng = np.random.default_rng(n_vocab)
+    recent = rng.integers(0, n_vocab, 64).tolist()
+    bias = [(n_vocab - 1, 3.0), (0, -np.inf)]
+    rows = [logits_of(shape, n_vocab) for shape in shapes]
+    lanes = [Lane(rule, recent, bias, seed=n_vocab) for rule in shapes.values()]
+    lanes[0] = Lane(lanes[0].rule, recent, bias, rng.random(n_vocab) < 0.5, position=1 << 40)
+    assert_same(kernels, rows, lanes, order=3)
+
+
+# Which order threads and blocks have
+
+
+def test_the_order_of_threads_does_not_matter(kernels: Kernels) -> None:
+    shapes = ("normal", "few values", "equal", "holes", "peaked", "flat")
+    rows = [logits_of(shape, 5000) for shape in shapes]
+    lanes = [
+        Lane(rule, [4999, 3, 3], [(9, 2.0)], seed=9)
+        for rule in (DEFAULT, NUCLEUS, PENALIZED, PLAIN, Rule(1.4, 300, 0.7, order="llama"), GREEDY)
+    ]
+    for order in range(6):
+        assert_same(kernels, rows, lanes, order)
+
+
+def test_a_call_leaves_nothing_behind_in_its_workspace(kernels: Kernels) -> None:
+    rows = np.stack([logits_of("normal", 3000, seed) for seed in range(3)])
+    lanes = [Lane(rule, [5, 6], seed=1) for rule in (PENALIZED, NUCLEUS, DEFAULT)]
+    arguments = [lane.arguments() for lane in lanes]
+    first, second = kernels.sample(logits=rows, n_vocab=3000, rows=arguments, n_calls=2)
+    assert first.tolist() == second.tolist()
+
+
+# Penalties, bias, mask
+
+
+def test_biases_of_one_token_are_added_in_the_order_given(kernels: Kernels) -> None:
+    logits = np.zeros(4, np.float32)
+    lanes = [
+        Lane(GREEDY, bias=bias)
+        for bias in (
+            [(3, 1e30), (2, 0.5), (3, -1e30), (3, 1.0)],
+            [(3, 1e30), (3, 1.0), (2, 0.5), (3, -1e30)],
+        )
+    ]
+    assert drawn(kernels, [logits] * 2, lanes) == [3, 2]
+    assert_same(kernels, [logits] * 2, lanes)
+
+
+def test_recent_places_without_a_token_count_as_none(kernels: Kernels) -> None:
+    row = logits_of("normal", 2050)
+    rule = Rule(0.8, 0, 1.0, 0.0, 1.5, 2.0, 1.0)
+    with_holes = Lane(rule, [-1, 2049, -1, 7, 2050, 4095, 1 << 30])
+    assert drawn(kernels, [row], [with_holes]) == [reference(row, Lane(rule, [2049, 7]))]
+
+
+def test_a_history_longer_than_the_block_is_counted(kernels: Kernels) -> None:
+    rng = np.random.default_rng(4)
+    row = logits_of("flat", 300)
+    lane = Lane(Rule(0.1, 0, 1.0, 0.0, 1.0, 0.01, 0.0), rng.integers(0, 300, 3000).tolist())
+    lanes = [Lane(lane.rule, lane.recent, position=i) for i in range(8)]
+    assert_same(kernels, [row] * 8, lanes)
+
+
+# What cannot be drawn from
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.nan, np.inf])
+def test_a_logit_that_is_no_number_is_told_even_behind_a_mask(kernels: Kernels, bad: float) -> None:
+    n_vocab = 2100
+    good = logits_of("normal", n_vocab)
+    rows = [good] + [good.copy() for _ in range(5)]
+    for row, place in zip(rows[1:], (0, 1000, 2047, 2048, n_vocab - 1), strict=True):
+        row[place] = bad
+    hidden = Lane(GREEDY, [0], [(0, -5.0)], np.arange(n_vocab) == 5)
+    lanes = [Lane(DEFAULT), Lane(GREEDY), hidden, Lane(NUCLEUS), Lane(PLAIN), hidden]
+    assert drawn(kernels, rows, lanes) == [reference(good, lanes[0])] + [BAD_LOGITS] * 5
+
+
+def test_where_nothing_is_left_the_row_says_so_and_others_go_on(kernels: Kernels) -> None:
+    row = logits_of("normal", 70)
+    nothing = np.full(70, -np.inf, np.float32)
+    banned = [(token, -np.inf) for token in range(70)]
+    lanes = [Lane(DEFAULT, allowed=np.zeros(70, bool)), Lane(NUCLEUS, bias=banned), Lane(GREEDY)]
+    lanes += [Lane(DEFAULT), Lane(PLAIN)]
+    rows = [row, row, nothing, nothing, row]
+    assert drawn(kernels, rows, lanes) == [NOTHING_LEFT] * 4 + [reference(row, lanes[4])]
+
+
+def test_no_rows_are_no_work_and_no_vocabulary_is_refused(kernels: Kernels) -> None:
+    nothing = kernels.sample(logits=np.zeros((0, 5), np.float32), n_vocab=5, rows=[])
+    assert [tokens.tolist() for tokens in nothing] == [[]]
+    for logits, n_vocab in (((1, 5), 0), ((1, 5), 6)):
+        with pytest.raises(KernelFailed, match="invalid argument"):
+            kernels.sample(
+                logits=np.zeros(logits, np.float32), n_vocab=n_vocab, rows=[Lane(PLAIN).arguments()]
+            )
