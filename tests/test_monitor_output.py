@@ -108,9 +108,10 @@ def test_at_the_end_lines_that_wait_are_still_written(
             seen.extend(os.read(reading, 4096))
 
     late = threading.Timer(0.3, read)
+    late.daemon = True
     late.start()
     assert agent.run() is None
-    late.join()
+    late.join(60)
     replay.close()
     assert json.loads(seen.lstrip(b"x"))["at_ms"] == START_MS + 1000
 
