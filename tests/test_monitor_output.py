@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from monitor_support import START_MS, snapshot
 
 from orin_llm.monitor import headless
-from orin_llm.monitor.headless import Agent, next_due_s
+from orin_llm.monitor.feed import next_due_s
+from orin_llm.monitor.headless import Agent
 from orin_llm.monitor.output import MAX_WAITING_BYTES, LineOutput
 from orin_llm.monitor.recording import Recorder, Replay
 from orin_llm.monitor.snapshot import Subject

@@ -108,6 +108,7 @@ def _open_recorder(path: Path | None, feed: Feed, stack: ExitStack) -> Recorder 
 def _look(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, *, as_json: bool) -> int:
     """Print the machine as it is, or as it was at the end of a recording."""
     from orin_llm.cli.monitor_once import print_state, to_json
+    from orin_llm.monitor.numbers import without_nan
     from orin_llm.monitor.recording import Replay
     from orin_llm.monitor.watch import Watch
 
@@ -126,7 +127,7 @@ def _look(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, *, as_j
     if state is None:
         raise OrinError("the recording has no snapshot")
     if as_json:
-        print(json.dumps(to_json(feed.subject, state), indent=2))
+        print(json.dumps(without_nan(to_json(feed.subject, state)), indent=2, allow_nan=False))
     else:
         print_state(feed.subject, state)
     return 0

@@ -6,15 +6,23 @@ import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-from orin_llm.cli.options import flag
+import typer
+
 from orin_llm.errors import UsageError
 
 HOW, WHAT, ALERTS, RECORDINGS = "How to watch", "What to watch", "Alerts", "Recordings"
 LIVE_S, HEADLESS_S = 1.0, 5.0
 MIN_INTERVAL_S, MAX_INTERVAL_S = 0.1, 3600.0
 MAX_SPEED = 1000.0
+
+
+def flag(*names: str, help: str, panel: str, **more: Any) -> Any:
+    """A Typer option without an environment mirror: most flags exclude others, and a variable that
+    is set for one way of watching would be an error in another.
+    """
+    return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -32,3 +33,8 @@ class Feed(Protocol):
 
     def close(self) -> None:
         """Give back what it holds."""
+
+
+def next_due_s(due_s: float, interval_s: float, now_s: float) -> float:
+    """The next time in the rhythm that lies ahead, however many have been missed."""
+    return due_s + interval_s * max(1, math.ceil((now_s - due_s) / interval_s))

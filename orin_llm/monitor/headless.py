@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import select
 import time
 from collections.abc import Callable, Mapping
@@ -10,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from orin_llm.monitor.commands import AlertCommands
-from orin_llm.monitor.feed import Feed
+from orin_llm.monitor.feed import Feed, next_due_s
 from orin_llm.monitor.numbers import json_line
 from orin_llm.monitor.output import LineOutput
 from orin_llm.monitor.recording import Recorder
@@ -143,8 +142,3 @@ class Agent:
         while self._output.has_waiting and (left_s := end_s - time.monotonic()) > 0:
             select.select([], [self._output.number], [], left_s)
             self._output.write_on()
-
-
-def next_due_s(due_s: float, interval_s: float, now_s: float) -> float:
-    """The next time in the rhythm that lies ahead, however many have been missed."""
-    return due_s + interval_s * max(1, math.ceil((now_s - due_s) / interval_s))

@@ -36,15 +36,16 @@ def json_line(values: Mapping[str, Any]) -> str:
     try:
         return json.dumps(values, allow_nan=False) + "\n"
     except ValueError:
-        return json.dumps(_without_nan(values), allow_nan=False) + "\n"
+        return json.dumps(without_nan(values), allow_nan=False) + "\n"
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
+    """What JSON can hold of a value made of mappings, sequences and numbers."""
     if isinstance(value, Mapping):
-        kept = {name: _without_nan(entry) for name, entry in value.items()}
+        kept = {name: without_nan(entry) for name, entry in value.items()}
         return {name: entry for name, entry in kept.items() if not _is_nan(entry)}
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_without_nan(entry) for entry in value if not _is_nan(entry)]
+        return [without_nan(entry) for entry in value if not _is_nan(entry)]
     return value
 
 
