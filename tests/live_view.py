@@ -92,7 +92,7 @@ def shown(
     size: tuple[int, int] = (80, 24),
     subject: Subject = ORIN,
     glyphs: Glyphs = BLOCKS,
-    chosen: int = 0,
+    chosen: str = "",
 ) -> str:
     """The figures after these states, each line as wide as the terminal."""
     scene = Scene(subject, default_thresholds(subject.budget_w), glyphs)

@@ -128,6 +128,23 @@ def test_keys_choose_the_engine(keys: list[str], pid: int) -> None:
     play(ListFeed(busy(1, 7, 8, 9)), act)
 
 
+def test_the_chosen_engine_stays_while_others_come_and_go() -> None:
+    feed = GatedFeed([*busy(1, 7, 8), *busy(1, 8, 9), *busy(1, 9)])
+
+    async def act(pilot: Pilot[int], app: MonitorApp) -> None:
+        feed.gate.release()
+        await until(pilot, lambda: "Engine 1 of 2 model-7.gguf" in text(app))
+        await pilot.press("tab")
+        await until(pilot, lambda: "Engine 2 of 2 model-8.gguf" in text(app))
+        feed.gate.release()
+        await until(pilot, lambda: "Engine 1 of 2 model-8.gguf" in text(app))
+        feed.gate.release()
+        await until(pilot, lambda: "Engine model-9.gguf" in text(app))
+        feed.gate.release()
+
+    play(feed, act)
+
+
 @pytest.mark.parametrize("key", ["p", "space"])
 def test_a_pause_stops_a_replay(key: str) -> None:
     feed = GatedFeed(busy(3))

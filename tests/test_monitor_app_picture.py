@@ -129,7 +129,7 @@ def test_no_engine_says_how_to_start_one() -> None:
 
 def test_the_chosen_engine_is_shown_large_among_all() -> None:
     engines = [engine(f"{n}-0", decode_tokens_per_s=float(n)) for n in (11, 22, 33)]
-    text = shown(state(0, *engines, **BUSY), chosen=1)
+    text = shown(state(0, *engines, **BUSY), chosen="22-0")
     assert "Engine 2 of 3 a.gguf pid 22" in text
     assert "22.0 tok/s" in row_of(text, "Decode")
     assert "▸" in next(line for line in text.split("\n") if "pid 22 " in line and "% KV" in line)
@@ -139,20 +139,20 @@ def test_the_chosen_engine_is_shown_large_among_all() -> None:
 
 def test_of_very_many_engines_those_around_the_chosen_one_are_listed() -> None:
     engines = [engine(f"{n}-0") for n in range(100, 140)]
-    text = shown(state(0, *engines, **BUSY), chosen=39, size=(80, 30))
+    text = shown(state(0, *engines, **BUSY), chosen="139-0", size=(80, 30))
     assert "Engine 40 of 40" in text
     assert "pid 134 " in text
     assert "pid 139 " in text
     assert "pid 133 " not in text
 
 
-def test_an_engine_that_is_gone_leaves_the_last_one() -> None:
-    assert "Engine 2 of 2" in shown(state(0, engine("7-0"), engine("8-0")), chosen=5)
+def test_an_engine_that_is_gone_leaves_the_first_one() -> None:
+    assert "Engine 1 of 2" in shown(state(0, engine("7-0"), engine("8-0")), chosen="9-0")
 
 
 def lines_with(one: State, size: tuple[int, int] = (80, 24), **thresholds: Threshold) -> list:  # type: ignore[type-arg]
     scene = Scene(ORIN, Thresholds(**thresholds) if thresholds else default_thresholds(30), BLOCKS)
-    return picture(scene, story_of([one]), 0, *size)
+    return picture(scene, story_of([one]), "", *size)
 
 
 ALERTS = {

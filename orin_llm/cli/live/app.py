@@ -19,6 +19,7 @@ from orin_llm.cli.live.help import help_lines
 from orin_llm.cli.live.layout import Scene, picture
 from orin_llm.cli.live.lines import Lines
 from orin_llm.cli.live.pump import Pump
+from orin_llm.cli.live.sections import index_of
 from orin_llm.cli.live.story import Story
 from orin_llm.cli.live.text import Line, fitted
 
@@ -43,12 +44,12 @@ class MonitorApp(App[int]):
         Binding("ctrl+c", "end(130)", "interrupt", priority=True),
         Binding("ctrl+z", "suspend_process", "suspend"),
         Binding("p,space", "pause", "pause"),
-        Binding("question_mark,h", "help", "help"),
+        Binding("question_mark", "help", "help"),
         Binding("escape", "help(False)", "back"),
         Binding("tab,down", "engine(1)", "next engine", priority=True),
         Binding("shift+tab,up", "engine(-1)", "previous engine", priority=True),
-        Binding("pagedown,j", "page(1)", "down"),
-        Binding("pageup,k", "page(-1)", "up"),
+        Binding("pagedown", "page(1)", "down"),
+        Binding("pageup", "page(-1)", "up"),
     ]
 
     class Changed(Message):
@@ -69,7 +70,7 @@ class MonitorApp(App[int]):
         self._scene = scene
         self._playing = playing
         self._frozen: Story | None = None
-        self._chosen = 0
+        self._chosen = ""  # an engine's name
         self._is_help = False
         self._is_notified = False
         self._drawn_s = 0.0
@@ -127,9 +128,10 @@ class MonitorApp(App[int]):
         """Choose the next engine; where there are not several, scroll by a line."""
         with self.pump.story() as story:
             shown = self._frozen or story
-            count = len(shown.state.engines) if shown.state else 0
-        if count > 1:
-            self._chosen = (min(self._chosen, count - 1) + step) % count
+            engines = shown.state.engines if shown.state else ()
+        if len(engines) > 1:
+            at = index_of(engines, self._chosen)
+            self._chosen = engines[(at + step) % len(engines)].name
             self._draw()
         else:
             self._scroll(step)

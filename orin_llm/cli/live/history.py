@@ -39,7 +39,7 @@ class History:
         series = self._series.get(key)
         if not series or count <= 0:
             return []
-        size = math.ceil(SPAN_S / self._interval_s / count) if self._interval_s > 0 else 1
+        size = math.ceil(SPAN_S / self._interval_s / count)
         values = list(series)
         past = self._count[key] - len(values)  # already forgotten
         first = -past % size  # a stretch of which the beginning is forgotten is left out

@@ -37,11 +37,11 @@ class Scene:
     glyphs: Glyphs
 
 
-def picture(scene: Scene, story: Story, chosen: int, width: int, height: int) -> list[Line]:
+def picture(scene: Scene, story: Story, chosen: str, width: int, height: int) -> list[Line]:
     """Lines of exactly `width` cells: all that matters, in `height` lines if that is possible.
 
     Args:
-        chosen: which of the engines is shown.
+        chosen: the name of the engine that is shown; the first one, if there is none of it.
     """
     state = story.state
     if state is None:

@@ -14,6 +14,9 @@ from orin_llm.monitor.snapshot import Snapshot
 from orin_llm.monitor.watch import Watch
 
 _LONGEST_GAP = 10  # intervals: a longer time without snapshots is not waited for in a replay
+_BEHIND_S = (
+    1.0  # at most, and made up: a replay is as fast as it says also where reading takes time
+)
 _STOP_S = 2.0  # for the snapshot that is being taken when the view ends
 
 
@@ -89,12 +92,13 @@ class Pump:
                 self.is_over = True
                 return
             if self._speed is not None and before is not None:
-                due_s = max(due_s + self._gap_s(before, snapshot), time.monotonic() - 1)
+                wait_s = gap_s(before, snapshot, self._feed.interval_s, self._speed)
+                due_s = max(due_s + wait_s, time.monotonic() - _BEHIND_S)
                 self._wait_until(due_s)
             before = snapshot
             self._take(snapshot)
             if self._speed is None:
-                due_s = self._next_s(due_s)
+                due_s = next_due_s(due_s, time.monotonic(), self._feed.interval_s)
                 self._wait_until(due_s)
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -112,12 +116,13 @@ class Pump:
         self._stopped.wait(max(0.0, due_s - time.monotonic()))
         self._running.wait()
 
-    def _next_s(self, due_s: float) -> float:
-        """The next time of the rhythm; times that were missed are not made up."""
-        late = time.monotonic() - due_s
-        return due_s + self._feed.interval_s * (1 + late // self._feed.interval_s)
 
-    def _gap_s(self, before: Snapshot, snapshot: Snapshot) -> float:
-        gap_s = (snapshot.at_ms - before.at_ms) / 1e3
-        longest_s = _LONGEST_GAP * self._feed.interval_s
-        return min(max(gap_s, 0.0), longest_s) / (self._speed or 1.0)
+def next_due_s(due_s: float, now_s: float, interval_s: float) -> float:
+    """The next time of the rhythm that is not over; times that were missed are not made up."""
+    return due_s + interval_s * (1 + (now_s - due_s) // interval_s)
+
+
+def gap_s(before: Snapshot, snapshot: Snapshot, interval_s: float, speed: float) -> float:
+    """How long a replay waits between the two; not for a time in which nothing was recorded."""
+    recorded_s = (snapshot.at_ms - before.at_ms) / 1e3
+    return min(max(recorded_s, 0.0), _LONGEST_GAP * interval_s) / speed

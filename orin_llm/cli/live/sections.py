@@ -39,12 +39,12 @@ def machine_section(
     return Section((Span("Machine", "title"),), measures, machine_notes(state))
 
 
-def engine_section(state: State, thresholds: Thresholds, chosen: int) -> Section:
+def engine_section(state: State, thresholds: Thresholds, chosen: str) -> Section:
     """The chosen engine, and a list where there are several; or how to start one."""
     engines = state.engines
     if not engines:
         return Section((Span("Engine", "title"),), (), _NO_ENGINE)
-    at = min(chosen, len(engines) - 1)
+    at = index_of(engines, chosen)
     engine = engines[at]
     number = "Engine" if len(engines) == 1 else f"Engine {at + 1} of {len(engines)}"
     title = (
@@ -54,6 +54,11 @@ def engine_section(state: State, thresholds: Thresholds, chosen: int) -> Section
     )
     notes = [(_LIST_RANK, line) for line in _list(engines, at)]
     return Section(title, engine_measures(engine, state.alerts, thresholds), notes)
+
+
+def index_of(engines: Sequence[EngineFigures], name: str) -> int:
+    """Of the engine with this name; the first one's if there is none."""
+    return next((n for n, engine in enumerate(engines) if engine.name == name), 0)
 
 
 def _list(engines: Sequence[EngineFigures], chosen: int) -> list[Line]:
