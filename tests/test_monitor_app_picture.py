@@ -200,6 +200,7 @@ def test_a_rule_that_is_switched_off_has_no_limit() -> None:
     lines = lines_with(state(0, engine(ttft_ms=900.0), **BUSY), ttft_ms=off)
     assert tone_of(lines, "900 ms") == "strong"
     assert "limit 500" not in text_of(lines)
+    assert "·····" not in row_of(text_of(lines), "TTFT")
 
 
 def test_throttling_is_seen_with_its_alert_and_without() -> None:
@@ -209,6 +210,30 @@ def test_throttling_is_seen_with_its_alert_and_without() -> None:
     lines = lines_with(state(0, **changes, alerts=raised))
     assert tone_of(lines, "throttled: cpu, gpu") == "alarm"
     assert "THROTTLED" not in text_of(lines)
+
+
+def test_where_there_is_no_room_what_matters_less_goes_first() -> None:
+    alerts = (alert("power_w", "power 31.0 W, above 30"),)
+    one = state(0, engine(), **BUSY, alerts=alerts, problems={"jtop": "not active"})
+    everything = shown(one, size=(60, 18))
+    assert "jtop" in everything
+    assert "CPU" in everything
+    less = shown(one, size=(60, 14))
+    assert not any(word in less for word in ("jtop", "CPU", "throttled"))
+    assert row_of(less, "Prefill")
+    least = shown(one, size=(60, 5)).split("\n")
+    assert [line.split()[0] for line in least] == (
+        ["●", "─", "GPU", "EMC", "Power", "Temp", "Memory", "─", "Decode", "TTFT", "TPOT", "KV"]
+    )
+
+
+def test_tiles_are_as_high_as_they_are_meant_to_be() -> None:
+    story = story_of([state(0, engine(), **BUSY)])
+    scene = Scene(ORIN, default_thresholds(30), BLOCKS)
+    lines = text_of(picture(scene, story, "", 120, 40)).split("\n")
+    tops = [n for n, line in enumerate(lines) if line.startswith("╭")]
+    ends = [n for n, line in enumerate(lines) if line.startswith("╰")]
+    assert [end - top + 1 for top, end in zip(tops, ends, strict=True)] == [8] * 4
 
 
 def test_many_alerts_are_counted_and_those_of_the_machine_come_first() -> None:
