@@ -99,6 +99,17 @@ def test_keys_that_end_it_have_their_exit_codes(key: str, code: int) -> None:
     assert play(ListFeed(busy()), act).return_value == code
 
 
+def test_it_can_be_ended_from_outside() -> None:
+    async def act(pilot: Pilot[int], app: MonitorApp) -> None:
+        await at_the_end(pilot, app)
+        app.end(143)
+        await until(pilot, lambda: app.return_value is not None)
+
+    app = play(ListFeed(busy()), act)
+    assert app.return_value == 143
+    app.end(130)  # too late, and no error
+
+
 def test_keys_work_while_a_sensor_does_not_answer() -> None:
     feed = GatedFeed(busy(2, 7, 8))
 

@@ -184,6 +184,22 @@ def test_a_terminal_that_is_gone_ends_it(start: Start, board: Machine) -> None:
     assert os.waitstatus_to_exitcode(status) == 129
 
 
+def test_writing_to_a_terminal_that_is_gone_is_a_hang_up() -> None:
+    program = """
+        import os, pty, signal
+        from orin_llm.cli.live.driver import _Terminal
+
+        ours, theirs = pty.openpty()
+        os.close(ours)
+        hang_ups = []
+        signal.signal(signal.SIGHUP, lambda number, frame: hang_ups.append(number))
+        terminal = _Terminal(theirs, "wb")
+        print([terminal.write(b"text") for _ in range(3)], len(hang_ups))
+    """
+    done = subprocess.run(python(program), capture_output=True, text=True)
+    assert done.stdout == "[4, 4, 4] 1\n", done.stderr
+
+
 def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(start: Start) -> None:
     program = """
         import threading
