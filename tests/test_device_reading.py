@@ -56,6 +56,7 @@ def test_what_a_later_version_adds_is_left_out() -> None:
         {"at_ms": None},
         {"at_ms": "1"},
         {"at_ms": float("nan")},
+        {"at_ms": 10**400},
         {"at_ms": True},
         {"at_ms": 1, "gpu_percent": "5"},
         {"at_ms": 1, "gpu_percent": float("inf")},

@@ -10,7 +10,7 @@ import pytest
 from live_view import PC, START_MS, GatedFeed, ListFeed, snapshots
 from stats_support import until
 
-from orin_llm.cli.live.pump import Pump, gap_s, next_due_s
+from orin_llm.cli.live.pump import Pump, gap_s
 from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError
 from orin_llm.monitor.recording import Recorder, Replay
@@ -84,12 +84,6 @@ def test_a_replay_waits_as_long_as_the_recording_did_at_its_speed() -> None:
     assert gap_s(first, second, interval_s=1, speed=4) == 0.5
     assert gap_s(first, much_later, interval_s=2, speed=4) == 5
     assert gap_s(second, first, interval_s=1, speed=1) == 0
-
-
-def test_looks_that_were_missed_are_not_made_up() -> None:
-    assert next_due_s(10.0, 10.1, 1.0) == 11.0
-    assert next_due_s(10.0, 13.5, 1.0) == 14.0
-    assert next_due_s(10.0, 13.0, 1.0) == 14.0
 
 
 def test_a_slow_sensor_holds_up_neither_the_story_nor_the_end(stop: list[Pump]) -> None:

@@ -8,7 +8,7 @@ import tracemalloc
 from monitor_support import answer, engine, line, snapshot
 
 from orin_llm.monitor.snapshot import Snapshot
-from orin_llm.monitor.thresholds import default_thresholds
+from orin_llm.monitor.thresholds import Thresholds
 from orin_llm.monitor.watch import Watch
 
 SNAPSHOTS = 4000  # more than 5 hours at an interval of 5 s
@@ -36,7 +36,7 @@ def busy(number: int) -> Snapshot:
 
 
 def test_memory_stays_flat_over_thousands_of_snapshots() -> None:
-    watch = Watch(default_thresholds(None))
+    watch = Watch(Thresholds())
     rules = set()
 
     def follow(numbers: range) -> int:

@@ -20,7 +20,7 @@ from orin_llm.monitor.headless import Agent
 from orin_llm.monitor.output import MAX_WAITING_BYTES, LineOutput
 from orin_llm.monitor.recording import Recorder, Replay
 from orin_llm.monitor.snapshot import Subject
-from orin_llm.monitor.thresholds import default_thresholds
+from orin_llm.monitor.thresholds import Thresholds
 from orin_llm.monitor.watch import Watch
 
 
@@ -99,7 +99,7 @@ def test_at_the_end_lines_that_wait_are_still_written(
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)
     os.write(writing, b"x" * 4096)
     output = LineOutput(writing)
-    watch = Watch(default_thresholds(None))
+    watch = Watch(Thresholds())
     replay = Replay(file)
     agent = Agent(replay, watch, output, recorder=None, commands=None, tell=print)
     seen = bytearray()

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from orin_llm.errors import UsageError
+from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.thresholds import (
+    POWER_W,
     Occurrence,
     Threshold,
     Thresholds,
     default_thresholds,
+    expected_power_w,
     find_file,
     read_thresholds,
 )
@@ -25,14 +28,14 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "monitor.toml"
 
 
-def read(file: Path, text: str | bytes, budget_w: float | None = None) -> Thresholds:
+def read(file: Path, text: str | bytes, power_w: float | None = POWER_W) -> Thresholds:
     file.write_bytes(text.encode() if isinstance(text, str) else text)
-    return read_thresholds(file, budget_w)
+    return read_thresholds(file, power_w)
 
 
 def test_an_empty_file_is_all_defaults(file: Path) -> None:
     found = read(file, "")
-    assert found == default_thresholds(None)
+    assert found == default_thresholds(POWER_W) == Thresholds()
     assert found.temperature_c == Threshold(85, 80)
     assert found.power_w == Threshold(25, 23.75, for_s=5)
     assert found.kv_used == Threshold(0.85, 0.80, for_s=5)
@@ -42,14 +45,39 @@ def test_an_empty_file_is_all_defaults(file: Path) -> None:
 
 def test_the_documented_file_is_the_defaults(file: Path) -> None:
     (example,) = re.findall(r"```toml\n(.*?)```", DOCS.read_text(), re.DOTALL)
-    assert read(file, example) == default_thresholds(None)
+    assert read(file, example) == Thresholds()
     with_budget = re.sub(r"^(above|clear) = 2.*\n", "", example, flags=re.MULTILINE)
-    assert read(file, with_budget, budget_w=30) == default_thresholds(30)
-    for rule, values in vars(default_thresholds(None)).items():
+    assert read(file, with_budget, power_w=30) == default_thresholds(30)
+    for rule, values in vars(Thresholds()).items():
         (table,) = re.findall(rf"\[{rule}\][^\n]*\n(.*?)(?:\n\[|\Z)", example, re.DOTALL)
         assert re.findall(r"^(\w+) =", table, re.MULTILINE) == [
             name for name, value in vars(values).items() if value is not None
         ]
+
+
+@pytest.mark.parametrize(
+    ("subject", "power_w"),
+    [
+        (Subject("Board", l4t="36.4.3", mode="MODE_30W", budget_w=30), 30),
+        (Subject("Board", l4t="36.4.3", mode="MAXN"), 25),
+        (Subject("Board in a container", mode="MAXN"), 25),
+        (Subject("Workstation"), None),
+    ],
+)
+def test_what_a_machine_should_take_is_known_of_a_jetson_only(
+    subject: Subject, power_w: float | None
+) -> None:
+    assert expected_power_w(subject) == power_w
+
+
+def test_without_a_limit_of_the_power_there_is_no_alert_unless_the_file_sets_one(
+    file: Path,
+) -> None:
+    assert not default_thresholds(None).power_w.enabled
+    assert not read(file, "[power_w]\nfor_s = 2", power_w=None).power_w.enabled
+    power = read(file, "[power_w]\nabove = 300", power_w=None).power_w
+    assert power.enabled and power.above == 300
+    assert not read(file, "[power_w]\nabove = 300\nenabled = false", power_w=None).power_w.enabled
 
 
 def test_the_budget_of_the_power_mode_is_the_limit_of_the_power() -> None:
@@ -58,7 +86,7 @@ def test_the_budget_of_the_power_mode_is_the_limit_of_the_power() -> None:
 
 
 def test_what_the_file_sets_goes_before_the_budget(file: Path) -> None:
-    power = read(file, "[power_w]\nabove = 20", budget_w=50).power_w
+    power = read(file, "[power_w]\nabove = 20", power_w=50).power_w
     assert power.above == 20 and power.clear == pytest.approx(19)
 
 

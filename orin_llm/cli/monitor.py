@@ -27,6 +27,7 @@ from orin_llm.errors import OrinError
 if TYPE_CHECKING:
     from orin_llm.monitor.feed import Feed
     from orin_llm.monitor.recording import Recorder
+    from orin_llm.monitor.snapshot import Subject
     from orin_llm.monitor.state import State
     from orin_llm.monitor.thresholds import Thresholds
 
@@ -53,7 +54,7 @@ def monitor(
     with ExitStack() as stack:
         feed = _open_feed(mode, what, recording, root)
         stack.callback(feed.close)
-        thresholds = _thresholds(alert.config, feed.subject.budget_w, root)
+        thresholds = _thresholds(alert.config, feed.subject, root)
         recorder = _open_recorder(recording.record, feed, stack)
         if mode.once:
             code = _look(feed, thresholds, recorder, as_json=mode.as_json)
@@ -88,11 +89,17 @@ def _open_feed(
     return feed
 
 
-def _thresholds(config: Path | None, budget_w: float | None, root: Path) -> Thresholds:
-    from orin_llm.monitor.thresholds import default_thresholds, find_file, read_thresholds
+def _thresholds(config: Path | None, subject: Subject, root: Path) -> Thresholds:
+    from orin_llm.monitor.thresholds import (
+        default_thresholds,
+        expected_power_w,
+        find_file,
+        read_thresholds,
+    )
 
     path = config or find_file(root)
-    return default_thresholds(budget_w) if path is None else read_thresholds(path, budget_w)
+    power_w = expected_power_w(subject)
+    return default_thresholds(power_w) if path is None else read_thresholds(path, power_w)
 
 
 def _open_recorder(path: Path | None, feed: Feed, stack: ExitStack) -> Recorder | None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError
+from orin_llm.monitor.numbers import finite
 
 
 @dataclass(frozen=True)
@@ -122,6 +122,7 @@ def _number(data: Mapping[str, Any], name: str) -> float | None:
     value = data.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    number = finite(value)
+    if number is None:
         raise OrinError(f"{name}: expected a number, found {value!r}")
-    return float(value)
+    return float(number)

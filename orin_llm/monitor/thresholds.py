@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from orin_llm.errors import UsageError
 from orin_llm.monitor.numbers import finite
+from orin_llm.monitor.snapshot import Subject
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -21,7 +22,7 @@ FILE = "monitor.toml"
 MAX_FILE_BYTES = 1 << 20
 MAX_WINDOW = 1000  # answers
 MAX_SECONDS = 86_400.0
-POWER_W = 25.0  # where the power mode has no budget
+POWER_W = 25.0  # of a Jetson whose power mode has no budget
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,19 @@ class Thresholds:
         return Thresholds(**rules)
 
 
-def default_thresholds(budget_w: float | None) -> Thresholds:
-    """For a machine whose power mode has this budget, or none."""
-    above = POWER_W if budget_w is None else budget_w
-    power = Threshold(above, 0.95 * above, for_s=5.0)
+def default_thresholds(power_w: float | None) -> Thresholds:
+    """For a machine that is to take this power at most; None: nobody knows, and no rule is on."""
+    above = power_w or POWER_W
+    power = Threshold(above, 0.95 * above, for_s=5.0, enabled=power_w is not None)
     return replace(Thresholds(), power_w=power)
+
+
+def expected_power_w(subject: Subject) -> float | None:
+    """What a machine should take at most: its mode's budget; None for a PC."""
+    if subject.budget_w is not None:
+        return subject.budget_w
+    is_jetson = subject.l4t is not None or subject.mode is not None
+    return POWER_W if is_jetson else None
 
 
 def find_file(root: Path = Path("/")) -> Path | None:
@@ -110,7 +119,7 @@ def find_file(root: Path = Path("/")) -> Path | None:
     return next((path for path in candidates if path.exists()), None)
 
 
-def read_thresholds(path: Path, budget_w: float | None) -> Thresholds:
+def read_thresholds(path: Path, power_w: float | None) -> Thresholds:
     """The thresholds of a file; what it does not set is as by default.
 
     Raises:
@@ -130,7 +139,7 @@ def read_thresholds(path: Path, budget_w: float | None) -> Thresholds:
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not TOML: {error}") from error
     try:
-        return _thresholds(tables, default_thresholds(budget_w))
+        return _thresholds(tables, default_thresholds(power_w))
     except ValueError as error:
         raise UsageError(f"{path}: {error}") from error
 
@@ -162,7 +171,8 @@ def _threshold(name: str, table: Mapping[str, Any], default: Threshold) -> Thres
             f"{name}.clear is {clear:g}, {name}.above {above:g}: clear must be below above, so "
             "that a value near it does not raise alert after alert"
         )
-    return replace(default, **{**table, "above": above, "clear": clear})
+    enabled = table.get("enabled", default.enabled or "above" in table)
+    return replace(default, **{**table, "above": above, "clear": clear, "enabled": enabled})
 
 
 def _check_keys(name: str, table: Mapping[str, Any], default: Threshold | Occurrence) -> None:

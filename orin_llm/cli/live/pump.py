@@ -8,15 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from orin_llm.cli.live.story import Story
-from orin_llm.monitor.feed import Feed
+from orin_llm.monitor.feed import Feed, next_due_s
 from orin_llm.monitor.recording import Recorder
 from orin_llm.monitor.snapshot import Snapshot
 from orin_llm.monitor.watch import Watch
 
 _LONGEST_GAP = 10  # intervals: a longer time without snapshots is not waited for in a replay
-_BEHIND_S = (
-    1.0  # at most, and made up: a replay is as fast as it says also where reading takes time
-)
+_BEHIND_S = 1.0  # of a replay that is slow to read, at most: so much is made up
 _STOP_S = 2.0  # for the snapshot that is being taken when the view ends
 
 
@@ -98,7 +96,7 @@ class Pump:
             before = snapshot
             self._take(snapshot)
             if self._speed is None:
-                due_s = next_due_s(due_s, time.monotonic(), self._feed.interval_s)
+                due_s = next_due_s(due_s, self._feed.interval_s, time.monotonic())
                 self._wait_until(due_s)
 
     def _take(self, snapshot: Snapshot) -> None:
@@ -115,11 +113,6 @@ class Pump:
     def _wait_until(self, due_s: float) -> None:
         self._stopped.wait(max(0.0, due_s - time.monotonic()))
         self._running.wait()
-
-
-def next_due_s(due_s: float, now_s: float, interval_s: float) -> float:
-    """The next time of the rhythm that is not over; times that were missed are not made up."""
-    return due_s + interval_s * (1 + (now_s - due_s) // interval_s)
 
 
 def gap_s(before: Snapshot, snapshot: Snapshot, interval_s: float, speed: float) -> float:
