@@ -2,18 +2,22 @@
 
 #include "sampling.h"
 #include "sampling_draw.cuh"
+#include "sampling_logprobs.cuh"
 #include "sampling_scan.cuh"
 #include "sampling_spread.cuh"
 
 namespace orin::cuda {
 namespace {
 
-bool is_valid(const SamplingParams & p) {
+// What both calls have.
+template <typename Params>
+bool has_valid_rows(const Params & p) {
     return p.n_rows >= 0 && p.n_rows <= 65535 && p.n_vocab >= 1 && p.row_stride >= p.n_vocab &&
-           (p.n_rows == 0 ||
-            (p.logits != nullptr && p.lanes != nullptr && p.workspace != nullptr && p.tokens != nullptr)) &&
-           p.max_recent >= 0 && (p.max_recent == 0 || p.recent != nullptr) && p.max_bias >= 0 &&
-           (p.max_bias == 0 || p.bias != nullptr);
+           (p.n_rows == 0 || (p.logits != nullptr && p.tokens != nullptr && p.workspace != nullptr));
+}
+
+dim3 grid_of(int32_t n_rows, int32_t n_vocab) {
+    return {static_cast<unsigned>(chunks_of(n_vocab)), static_cast<unsigned>(n_rows)};
 }
 
 }  // namespace
@@ -30,16 +34,34 @@ void group_bias(sampling::Bias * bias, int32_t n_bias) {
 }
 
 cudaError_t sample(const SamplingParams & params, cudaStream_t stream) {
-    if (!is_valid(params)) {
+    const bool has_tables = (params.n_rows == 0 || params.lanes != nullptr) && params.max_recent >= 0 &&
+                            (params.max_recent == 0 || params.recent != nullptr) && params.max_bias >= 0 &&
+                            (params.max_bias == 0 || params.bias != nullptr);
+    if (!has_valid_rows(params) || !has_tables) {
         return cudaErrorInvalidValue;
     }
     if (params.n_rows == 0) {
         return cudaSuccess;
     }
-    const dim3 grid(static_cast<unsigned>(chunks_of(params.n_vocab)), static_cast<unsigned>(params.n_rows));
+    const dim3 grid = grid_of(params.n_rows, params.n_vocab);
     ORIN_LAUNCH(sampling_scan_kernel, grid, block_threads, sizeof(ScanMemory), stream, params);
     ORIN_LAUNCH(sampling_spread_kernel, grid, block_threads, sizeof(SpreadMemory), stream, params);
-    ORIN_LAUNCH(sampling_draw_kernel, grid, block_threads, sizeof(DrawMemory), stream, params);
+    ORIN_LAUNCH(sampling_draw_kernel, grid, block_threads, sizeof(CutMemory), stream, params);
+    return cudaGetLastError();
+}
+
+cudaError_t logprobs(const LogprobsParams & params, cudaStream_t stream) {
+    const bool has_results = params.n_rows == 0 || (params.ids != nullptr && params.logprobs != nullptr);
+    if (!has_valid_rows(params) || !has_results || params.n_top < 0 ||
+        params.n_top > std::min(max_top_logprobs, params.n_vocab)) {
+        return cudaErrorInvalidValue;
+    }
+    if (params.n_rows == 0) {
+        return cudaSuccess;
+    }
+    const dim3 grid = grid_of(params.n_rows, params.n_vocab);
+    ORIN_LAUNCH(sampling_scan_kernel, grid, block_threads, sizeof(ScanMemory), stream, rows_of(params));
+    ORIN_LAUNCH(sampling_logprobs_kernel, grid, block_threads, sizeof(CutMemory), stream, params);
     return cudaGetLastError();
 }
 

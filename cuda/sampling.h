@@ -41,14 +41,31 @@ struct SamplingParams {
     int32_t * tokens;  // [n_rows] out: a token or a sampling::Failure
 };
 
-// 12 bytes for each logit, and a little.
+// Natural logarithms of the softmax of the raw logits: see cpp/sampling/logprobs.h. The last bits may differ from
+// there.
+struct LogprobsParams {
+    const float * logits;  // [n_rows, n_vocab], device, as is all that follows; only read
+    int64_t row_stride;    // of logits, in floats; at least n_vocab
+    int32_t n_rows;
+    int32_t n_vocab;
+    const int32_t * tokens;  // [n_rows] as sample() has written them; nothing is written for a row with a Failure
+    int32_t n_top;           // how many of the likeliest: at most max_top_logprobs and n_vocab
+    void * workspace;        // as for sample(), and may be the same
+    int32_t * ids;           // [n_rows, n_top + 1] out: likeliest first, equal ones by id; then the row's token
+    float * logprobs;        // [n_rows, n_top + 1] out
+};
+
+constexpr int32_t max_top_logprobs = 20;
+
+// Of sample() and of logprobs(): 12 bytes for each logit, and a little.
 size_t sampling_workspace_bytes(int32_t n_rows, int32_t n_vocab);
 
 // Brings the biases of a token together, in the order that they have. For the host, when a lane's biases change.
 void group_bias(sampling::Bias * bias, int32_t n_bias);
 
-// Returns cudaErrorInvalidValue for null pointers to what is not empty, for n_vocab < 1, for a row stride below it, and
-// for more rows than a grid has (65535).
+// Both return cudaErrorInvalidValue for null pointers to what is not empty, for n_vocab < 1, for a row stride below it,
+// for more rows than a grid has (65535), and for an n_top out of its range.
 cudaError_t sample(const SamplingParams & params, cudaStream_t stream);
+cudaError_t logprobs(const LogprobsParams & params, cudaStream_t stream);  // two launches
 
 }  // namespace orin::cuda

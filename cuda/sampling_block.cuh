@@ -12,6 +12,7 @@ struct BlockMemory {
     uint32_t counts[n_warps];
     int32_t picked;
     Sum before_picked;
+    bool is_last;
 };
 
 __device__ __forceinline__ int32_t thread_index() {
@@ -94,6 +95,18 @@ __device__ Picked pick(BlockMemory & memory, int32_t n, Sum target, const Value 
     }
     __syncthreads();
     return {memory.picked, memory.before_picked};
+}
+
+// Whether all other thread blocks of a row have been here: the last one sees what they wrote. n_arrived was 0.
+__device__ inline bool arrives_last(BlockMemory & memory, uint32_t & n_arrived) {
+    __syncthreads();
+    if (thread_index() == 0) {
+        __threadfence();
+        memory.is_last = atomicAdd(&n_arrived, 1u) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    return memory.is_last;
 }
 
 struct Range {

@@ -3,32 +3,9 @@
 
 #include <device/launch.cuh>
 
-#include "sampling_cut.cuh"
-#include "sampling_spread.cuh"
+#include "sampling_gather.cuh"
 
 namespace orin::cuda {
-
-struct DrawMemory {
-    CutMemory cut;
-    bool is_last;
-};
-
-// Appends the token of each lane that has one to the row's items. A whole warp calls it.
-__device__ inline void append(const Row & row, bool has_one, Rank rank) {
-    const unsigned with = __ballot_sync(all_lanes, has_one);
-    if (with == 0) {
-        return;
-    }
-    const unsigned lane = threadIdx.x % 32;
-    uint32_t place = 0;
-    if (lane == 0) {
-        place = atomicAdd(&row.state->n_items, static_cast<uint32_t>(__popc(with)));
-    }
-    place = __shfl_sync(all_lanes, place, 0) + static_cast<uint32_t>(__popc(with & ((1u << lane) - 1)));
-    if (has_one) {
-        row.items[place] = rank;
-    }
-}
 
 __device__ inline int32_t draw_likeliest(BlockMemory & memory, const Row & row, uint32_t top_key) {
     Range blocks{~Rank{0}, 0, 0};
@@ -48,26 +25,9 @@ __device__ inline int32_t draw_likeliest(BlockMemory & memory, const Row & row, 
 
 // The last token that top-k keeps; its items are then all tokens that it may keep and that weigh anything.
 __device__ inline Rank cut_by_count(CutMemory & memory, const Row & row, const Weights & weights) {
-    const auto one = [](Rank) { return 1u; };
-    const auto k = static_cast<uint32_t>(row.lane->params.top_k);
-    const int32_t n_blocks = row.n_chunks * chunk_blocks;
-    float lowest = -INFINITY;
-    if (k <= static_cast<uint32_t>(n_blocks)) {
-        // k blocks whose largest logits are as large as the k-th of these have k logits as large.
-        const auto block = [&](int32_t i) { return rank_of(row.block_key(i), i); };
-        lowest = logit_of(find_cut(memory, n_blocks, k, block, one));
-    }
     const float hottest = max(weights.temperature, weights.filter_temperature);
-    const auto is_kept = [&](float logit) {
-        return logit >= lowest && sampling::weight_of(logit, weights.top, hottest) > 0;
-    };
-    each_of_row(row, is_kept, [&](float logit, int32_t id) { append(row, is_kept(logit), rank_of(logit, id)); });
-    __syncthreads();
-    const uint32_t n_items = row.state->n_items;
-    if (n_items <= k) {
-        return ~Rank{0};
-    }
-    return find_cut(memory, static_cast<int32_t>(n_items), k, [&](int32_t i) { return row.items[i]; }, one);
+    return gather_likeliest(memory, row, static_cast<uint32_t>(row.lane->params.top_k),
+                            [&](float logit) { return sampling::weight_of(logit, weights.top, hottest) > 0; });
 }
 
 // The last of the row's items that top-p keeps, where `needed` is what they have to sum up to.
@@ -154,22 +114,10 @@ __device__ inline void sum_chunk(BlockMemory & memory, const Row & row, const We
     if (thread_index() == 0) {
         row.chunks[chunk].sum = total;
     }
-    __syncthreads();
 }
 
-// Whether all other thread blocks of the row have been here: the last one sees what they wrote.
-__device__ inline bool is_last_to_arrive(DrawMemory & memory, const Row & row) {
-    if (thread_index() == 0) {
-        __threadfence();
-        memory.is_last = atomicAdd(&row.state->n_arrived, 1u) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
-    return memory.is_last;
-}
-
-__global__ void __launch_bounds__(block_threads) sampling_draw_kernel(SamplingParams p) {
-    auto & memory = *shared_memory<DrawMemory>();
+__global__ void __launch_bounds__(block_threads, 3) sampling_draw_kernel(SamplingParams p) {
+    auto & memory = *shared_memory<CutMemory>();
     const Row row = row_of(p, static_cast<int32_t>(blockIdx.y));
     const auto chunk = static_cast<int32_t>(blockIdx.x);
     const uint32_t top_key = row.top_key();
@@ -184,25 +132,25 @@ __global__ void __launch_bounds__(block_threads) sampling_draw_kernel(SamplingPa
     if (has_failed || is_greedy || weights.limits_count) {
         if (chunk == 0) {
             finish(has_failed  ? (top_key == 0 ? sampling::nothing_left : sampling::bad_logits)
-                   : is_greedy ? draw_likeliest(memory.cut.block, row, top_key)
-                               : draw_of_few(memory.cut, row, weights));
+                   : is_greedy ? draw_likeliest(memory.block, row, top_key)
+                               : draw_of_few(memory, row, weights));
         }
         return;
     }
     Boundary boundary{n_histogram, 0};
     if (weights.limits_sum) {
-        boundary = find_boundary(memory.cut.block, row);
+        boundary = find_boundary(memory.block, row);
     }
-    sum_chunk(memory.cut.block, row, weights, chunk, boundary.bucket);
-    if (!is_last_to_arrive(memory, row)) {
+    sum_chunk(memory.block, row, weights, chunk, boundary.bucket);
+    if (!arrives_last(memory.block, row.state->n_arrived)) {
         return;
     }
     Rank cut = ~Rank{0};
     if (weights.limits_sum) {
-        cut = cut_by_sum(memory.cut, row, weights, boundary.needed);
+        cut = cut_by_sum(memory, row, weights, boundary.needed);
         add_items(row, weights, cut);
     }
-    finish(draw(memory.cut.block, row, weights, cut));
+    finish(draw(memory.block, row, weights, cut));
 }
 
 }  // namespace orin::cuda

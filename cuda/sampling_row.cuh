@@ -61,7 +61,7 @@ struct Row {
     const float * logits;  // [n_vocab]
     int32_t n_vocab;
     int32_t n_chunks;
-    const SamplingLane * lane;
+    const SamplingLane * lane;  // null where only the raw logits are asked for
     RowState * state;
     ChunkState * chunks;  // [n_chunks]
     Rank * items;         // [state->n_items] tokens, in any order
@@ -102,7 +102,7 @@ __device__ __forceinline__ Row row_of(const SamplingParams & p, int32_t index) {
     return {p.logits + index * p.row_stride,
             p.n_vocab,
             n_chunks,
-            p.lanes + index,
+            p.lanes != nullptr ? p.lanes + index : nullptr,
             states + index,
             chunks + int64_t(index) * n_chunks,
             items + int64_t(index) * n_chunks * chunk_size};

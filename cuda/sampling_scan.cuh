@@ -83,9 +83,10 @@ __global__ void __launch_bounds__(block_threads) sampling_scan_kernel(SamplingPa
         keys[i] = sampling::rank_key(logits[i]);
     }
 
-    const bool is_masked = p.masks != nullptr && row.lane->is_masked != 0;
+    const bool is_masked = p.masks != nullptr && row.lane != nullptr && row.lane->is_masked != 0;
     const bool is_changed =
-        is_masked || row.lane->n_bias > 0 || (row.lane->n_recent > 0 && sampling::has_penalties(row.lane->params));
+        row.lane != nullptr &&
+        (is_masked || row.lane->n_bias > 0 || (row.lane->n_recent > 0 && sampling::has_penalties(row.lane->params)));
     if (is_changed) {
         if (thread_index() == 0) {
             memory.changed_blocks = 0;

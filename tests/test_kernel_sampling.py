@@ -218,17 +218,63 @@ def test_large_vocabularies_give_the_tokens_of_the_reference(
     assert_same(kernels, rows, lanes, order=3)
 
 
+def test_top_k_keeps_no_other_token_of_the_blocks_where_its_tokens_are(kernels: Kernels) -> None:
+    row = logits_of("flat", 2500)
+    row[[5, 700, 1400, 2100, 2499]] = 1.0
+    lanes = [
+        Lane(Rule(temperature=1e6, top_k=k), position=position)
+        for k in (1, 3, 5)
+        for position in range(4)
+    ]
+    assert_same(kernels, [row] * len(lanes), lanes)
+
+
+def cumulative_weights(logits: Logits) -> list[int]:
+    """Of the tokens in falling order of their logits."""
+    _, weights = workspace(len(logits)).candidates(SamplingRow(params(PLAIN), logits))
+    return [int(total) for total in np.cumsum(np.sort(weights.astype(np.uint64))[::-1])]
+
+
+def top_p_that_needs(needed: int, total: int) -> float | None:
+    """A float p of which the share of the total, rounded up, is `needed`."""
+    near = np.float32(needed / total)
+    for p in (near, np.nextafter(near, np.float32(0)), np.nextafter(near, np.float32(1))):
+        if -(-int(float(p) * 2**32) * total >> 32) == needed:
+            return float(p)
+    return None
+
+
+@pytest.mark.parametrize("distance", [0.1, 1e-4])
+def test_top_p_stops_where_its_sum_is_reached_and_not_one_unit_before(
+    kernels: Kernels, distance: float
+) -> None:
+    rows: list[Logits] = []
+    lanes: list[Lane] = []
+    rng = np.random.default_rng(3)
+    while len(rows) < 16:
+        row = (-distance * np.arange(9) + rng.normal(0, distance / 9, 9)).astype(np.float32)
+        sums = cumulative_weights(row)
+        for reached in sums[:-1]:
+            for needed in (reached, reached + 1):
+                p = top_p_that_needs(needed, sums[-1])
+                if p is not None:  # at this heat of the draw, each of those kept is as likely
+                    rule = Rule(temperature=1e6, top_p=p, order="llama")
+                    lanes += [Lane(rule, position=place) for place in range(4)]
+                    rows += [row] * 4
+    assert_same(kernels, rows, lanes)
+
+
 # Which order threads and blocks have
 
 
 def test_the_order_of_threads_does_not_matter(kernels: Kernels) -> None:
     shapes = ("normal", "few values", "equal", "holes", "peaked", "flat")
-    rows = [logits_of(shape, 5000) for shape in shapes]
+    rows = [logits_of(shape, 2500) for shape in shapes]
     lanes = [
-        Lane(rule, [4999, 3, 3], [(9, 2.0)], seed=9)
+        Lane(rule, [2499, 3, 3], [(9, 2.0)], seed=9)
         for rule in (DEFAULT, NUCLEUS, PENALIZED, PLAIN, Rule(1.4, 300, 0.7, order="llama"), GREEDY)
     ]
-    for order in range(6):
+    for order in range(5):
         assert_same(kernels, rows, lanes, order)
 
 
@@ -254,6 +300,14 @@ def test_biases_of_one_token_are_added_in_the_order_given(kernels: Kernels) -> N
     ]
     assert drawn(kernels, [logits] * 2, lanes) == [3, 2]
     assert_same(kernels, [logits] * 2, lanes)
+
+
+def test_a_token_is_penalized_before_its_bias_is_added(kernels: Kernels) -> None:
+    logits = np.array([1.2, 1.0, 0.0], np.float32)
+    rule = Rule(temperature=0.0, repeat_penalty=2.0)
+    lane = Lane(rule, [-1] * 100 + [1], [(1, 1.0)])  # 1 / 2 + 1 is more than 1.2, (1 + 1) / 2 not
+    for order in range(4):
+        assert drawn(kernels, [logits], [lane], order) == [1]
 
 
 def test_recent_places_without_a_token_count_as_none(kernels: Kernels) -> None:
@@ -303,4 +357,60 @@ def test_no_rows_are_no_work_and_no_vocabulary_is_refused(kernels: Kernels) -> N
         with pytest.raises(KernelFailed, match="invalid argument"):
             kernels.sample(
                 logits=np.zeros(logits, np.float32), n_vocab=n_vocab, rows=[Lane(PLAIN).arguments()]
+            )
+
+
+# Log-probabilities
+
+
+def assert_same_logprobs(
+    kernels: Kernels, rows: Sequence[Logits], tokens: Sequence[int], n_top: int, order: int = 2
+) -> None:
+    n_vocab = len(rows[0])
+    logits = np.full((len(rows), n_vocab + 1), np.nan, np.float32)
+    logits[:, :n_vocab] = rows
+    kernels.set_seed(seed=order)
+    all_ids, all_logprobs = kernels.logprobs(
+        logits=logits, n_vocab=n_vocab, tokens=np.array(tokens, np.int32), n_top=n_top
+    )
+    for row, token, ids, logprobs in zip(rows, tokens, all_ids, all_logprobs, strict=True):
+        expected = workspace(n_vocab).top_logprobs(row, n=n_top, chosen=token)
+        assert ids.tolist() == [likely for likely, _ in expected]
+        np.testing.assert_allclose(logprobs, [value for _, value in expected], 1e-6, 1e-6)
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sizes, st.sampled_from(SHAPES), st.data())
+def test_any_row_gives_the_log_probabilities_of_the_reference(
+    kernels: Kernels, n_vocab: int, shape: str, data: st.DataObject
+) -> None:
+    row = logits_of(shape, n_vocab, data.draw(st.integers(0, 1 << 32)))
+    token = data.draw(st.integers(0, n_vocab - 1))
+    n_top = data.draw(st.integers(0, min(20, n_vocab)))
+    assert_same_logprobs(kernels, [row], [token], n_top, data.draw(st.integers(0, 9)))
+
+
+def test_large_vocabularies_give_the_log_probabilities_of_the_reference(kernels: Kernels) -> None:
+    assert_same_logprobs(kernels, [logits_of("normal", 128_256)], [128_255], 20)
+    rows = [logits_of(shape, 32_000) for shape in ("equal", "few values")]
+    assert_same_logprobs(kernels, rows, [31_999, 0], 20)
+
+
+def test_a_row_without_a_token_has_no_log_probabilities(kernels: Kernels) -> None:
+    rows = np.stack([np.full(3, np.nan, np.float32), logits_of("normal", 3)])
+    ids, logprobs = kernels.logprobs(
+        logits=rows, n_vocab=3, tokens=np.array([BAD_LOGITS, 1], np.int32), n_top=1
+    )
+    assert ids.tolist() == [[-9, -9], [int(rows[1].argmax()), 1]]
+    assert np.isnan(logprobs[0]).all() and np.isfinite(logprobs[1]).all()
+
+
+def test_more_likeliest_tokens_than_there_may_be_are_refused(kernels: Kernels) -> None:
+    for n_vocab, n_top in ((100, 21), (5, 6), (5, -1)):
+        with pytest.raises(KernelFailed, match="invalid argument"):
+            kernels.logprobs(
+                logits=np.zeros((1, n_vocab), np.float32),
+                n_vocab=n_vocab,
+                tokens=np.zeros(1, np.int32),
+                n_top=n_top,
             )

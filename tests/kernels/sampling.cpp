@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,6 +24,10 @@ template <typename Value>
 Bytes to_device(const std::vector<Value> & values) {
     return Bytes(Bytes::Array(static_cast<py::ssize_t>(values.size() * sizeof(Value)),
                               reinterpret_cast<const uint8_t *>(values.data())));
+}
+
+Bytes workspace_of(int32_t n_rows, int32_t n_vocab) {
+    return Bytes(Bytes::Array(static_cast<py::ssize_t>(cuda::sampling_workspace_bytes(n_rows, n_vocab))));
 }
 
 // The tables of all lanes, as sample() wants them.
@@ -97,7 +102,7 @@ py::list sample(const Floats::Array & logits, int32_t n_vocab, const std::vector
     Bytes recent = to_device(tables.recent);
     Bytes bias = to_device(tables.bias);
     Bytes masks = to_device(tables.masks);
-    Bytes workspace(Bytes::Array(static_cast<py::ssize_t>(cuda::sampling_workspace_bytes(n_rows, n_vocab))));
+    Bytes workspace = workspace_of(n_rows, n_vocab);
     cuda::SamplingParams p{};
     p.logits = device_logits.data();
     p.row_stride = logits.shape(1);
@@ -122,10 +127,38 @@ py::list sample(const Floats::Array & logits, int32_t n_vocab, const std::vector
     return results;
 }
 
+// logits: [n_rows, row stride]. ids and logprobs: [n_rows, n_top + 1], -9 and NaN where nothing was written.
+py::tuple logprobs(const Floats::Array & logits, int32_t n_vocab, const Ints::Array & tokens, int32_t n_top) {
+    const auto n_rows = static_cast<int32_t>(logits.shape(0));
+    Floats device_logits(logits);
+    Ints device_tokens(tokens);
+    Bytes workspace = workspace_of(n_rows, n_vocab);
+    const std::vector<py::ssize_t> shape{n_rows, n_top + 1};
+    Ints::Array no_ids(shape);
+    std::fill_n(no_ids.mutable_data(), no_ids.size(), -9);
+    Floats::Array no_logprobs(shape);
+    std::fill_n(no_logprobs.mutable_data(), no_logprobs.size(), std::numeric_limits<float>::quiet_NaN());
+    Ints ids(no_ids);
+    Floats values(no_logprobs);
+    cuda::LogprobsParams p{};
+    p.logits = device_logits.data();
+    p.row_stride = logits.shape(1);
+    p.n_rows = n_rows;
+    p.n_vocab = n_vocab;
+    p.tokens = device_tokens.data();
+    p.n_top = n_top;
+    p.workspace = workspace.data();
+    p.ids = ids.data();
+    p.logprobs = values.data();
+    check(cuda::logprobs(p, nullptr), "logprobs");
+    return py::make_tuple(ids.read(), values.read());
+}
+
 }  // namespace
 
 void bind_sampling(py::module_ & module) {
     module.def("sample", &sample, py::arg("logits"), py::arg("n_vocab"), py::arg("rows"), py::arg("n_calls") = 1);
+    module.def("logprobs", &logprobs, py::arg("logits"), py::arg("n_vocab"), py::arg("tokens"), py::arg("n_top"));
 }
 
 }  // namespace orin::kernels
