@@ -10,11 +10,13 @@ import pytest
 from fakes.boards import JETSONS, Machine, jetson, pc, pc_with_gpu
 from models_support import TINY
 
+from orin_llm.device.build import Build
 from orin_llm.device.doctor import look as looking
 from orin_llm.device.doctor.catalogue import check
 from orin_llm.device.doctor.look import look
 from orin_llm.device.doctor.machine import Machine as Found
 from orin_llm.device.doctor.machine import Swap
+from orin_llm.device.doctor.software import UNIFIED_MEMORY
 from orin_llm.device.setup.snapshot import SNAPSHOT, Snapshot, save_snapshot
 from orin_llm.device.setup.system import System
 from orin_llm.errors import ModelFileError
@@ -72,6 +74,21 @@ def test_a_pc_with_a_gpu_has_cuda_tried(tmp_path: Path, monkeypatch: pytest.Monk
     made = pc_with_gpu(tmp_path)
     monkeypatch.setenv("PATH", made.path)
     assert seen(made).cuda is not None
+
+
+def test_a_model_is_to_fit_the_gpus_own_memory_where_the_build_uses_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = pc_with_gpu(tmp_path)
+    monkeypatch.setenv("PATH", made.path)
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(TINY)
+    for cuda, available in ((True, 24000 << 20), (False, 16384000 // 2 * 1024)):
+        build = Build(cuda=cuda, cuda_architectures="89", cuda_version="12.6")
+        monkeypatch.setattr(looking, "build_info", lambda build=build: build)
+        model = look(made.root, str(path), 0, load=False).model
+        assert model is not None and model.fit is not None
+        assert model.fit.budget.bytes == available
 
 
 def test_a_tree_with_nothing_in_it_is_survived(
@@ -155,6 +172,8 @@ def test_without_processes_and_systemd_a_desktop_is_unknown(
 ) -> None:
     monkeypatch.setenv("PATH", "")
     assert seen(board).system.desktop is None
+    (board.root / "proc/7/comm").mkdir(parents=True)  # fails to be read, as those of others may
+    assert seen(board).system.desktop is None
     board.write("proc/1/comm", "init\n")
     assert seen(board).system.desktop == ""
 
@@ -194,6 +213,14 @@ def test_what_holds_the_memorys_clock_and_where_nvcc_is(board: Machine) -> None:
     assert seen(board).system.emc_pinned is True
 
 
+def test_the_environment_is_that_of_the_process(
+    board: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(UNIFIED_MEMORY, "0")
+    found = [finding for finding in check(seen(board)) if finding.check == "unified memory"]
+    assert [finding.level for finding in found] == ["hurts"]
+
+
 def test_why_a_source_of_readings_is_silent_is_kept(board: Machine) -> None:
     (board.bin / "tegrastats").unlink()
     problems = seen(board).sensor_problems
@@ -219,6 +246,7 @@ def test_the_context_asked_for_is_the_one_that_is_counted(board: Machine, tmp_pa
     model = look(board.root, str(path), 48, load=False).model
     assert model is not None and model.fit is not None and model.fit.ctx == 48
     assert model.fit.budget.bytes == 64349384 // 2 * 1024  # MemAvailable of the tree
+    assert model.name == "tiny.gguf"
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_zram_is_a_warning_and_no_swap_a_note() -> None:
     zram = Swap("/dev/zram0", 4 << 30, 1 << 20)
     finding = only(system={"swaps": (zram, Swap("/swapfile", 1 << 30, 0))})
     assert (finding.check, finding.level) == ("swap", "warning")
-    assert finding.found.startswith("zram, 1.0 MB in it")
+    assert finding.found.startswith("zram (1.0 MB in it)")
     assert finding.fix.endswith("setup apply --only swapfile --only zram")
     finding = only(system={"swaps": ()})
     assert finding.level == "note" and finding.fix.endswith("--only swapfile")

@@ -57,9 +57,9 @@ class StepLine:
             self._write(f"{visible(step)} …"[: shutil.get_terminal_size().columns - 1])
 
     def _write(self, text: str) -> None:
+        self._shown = max(self._shown, len(text))  # before Ctrl-C can come in between
         sys.stderr.write(f"\r{text:<{self._shown}}\r")
         sys.stderr.flush()
-        self._shown = len(text)
 
     def __enter__(self) -> StepLine:
         return self

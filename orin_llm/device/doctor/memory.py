@@ -70,7 +70,7 @@ def swap(machine: Machine) -> Iterator[Finding]:
         yield Finding(
             "swap",
             "warning",
-            f"zram, {size_text(used)} in it: it is compressed into memory that the GPU could use",
+            f"zram ({size_text(used)} in it), which is memory that the GPU could use",
             expected="a swap file on an NVMe drive",
             fix=fix,
         )
