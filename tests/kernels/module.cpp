@@ -29,6 +29,7 @@ PYBIND11_MODULE(orin_kernels, module) {
 #ifdef ORIN_EMULATED
     module.def("set_seed", &simt::set_seed, py::arg("seed"));
 #endif
+    orin::kernels::bind_attention(module);
     orin::kernels::bind_rope_store(module);
     orin::kernels::bind_sampling(module);
     module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));

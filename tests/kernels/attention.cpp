@@ -1,0 +1,171 @@
+// Paged attention, and pages made contiguous.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "bind_kernels.h"
+#include "device_array.h"
+#include "kv_gather.h"
+#include "paged_attention.h"
+
+namespace py = pybind11;
+
+namespace orin::kernels {
+
+namespace {
+
+using cuda::KvType;
+
+// Bytes that are NaN as floats and -1 as integers.
+py::array_t<uint8_t> garbage(size_t bytes) {
+    py::array_t<uint8_t> result(static_cast<py::ssize_t>(bytes));
+    std::memset(result.mutable_data(), 0xFF, bytes);
+    return result;
+}
+
+KvType type_of(const std::string & name) {
+    for (const auto & [known, type] :
+         {std::pair{"f16", KvType::f16}, {"bf16", KvType::bf16}, {"q8_0", KvType::q8_0}, {"q4_0", KvType::q4_0}}) {
+        if (name == known) {
+            return type;
+        }
+    }
+    throw std::invalid_argument("no type of K and V: " + name);
+}
+
+int32_t size_at(const py::array & array, int axis) {
+    return static_cast<int32_t>(array.shape(axis));
+}
+
+// K and V of a pool, by the fields of a dictionary.
+class Pool {
+   public:
+    explicit Pool(const py::dict & fields)
+        : fields_(fields), k_(array<uint8_t>("k")), v_(array<uint8_t>("v")), tables_(array<int32_t>("block_tables")) {}
+
+    cuda::PagedKv view() {
+        cuda::PagedKv kv{};
+        kv.k_type = type_of(fields_["k_type"].cast<std::string>());
+        kv.v_type = type_of(fields_["v_type"].cast<std::string>());
+        kv.k = k_.data();
+        kv.v = v_.data();
+        kv.k_row_bytes = array<uint8_t>("k").shape(1);
+        kv.v_row_bytes = array<uint8_t>("v").shape(1);
+        kv.n_head_kv = integer("n_head_kv");
+        kv.head_dim_k = integer("head_dim_k");
+        kv.head_dim_v = integer("head_dim_v");
+        kv.page_size = integer("page_size");
+        kv.block_tables = tables_.data();
+        kv.max_pages = size_at(array<int32_t>("block_tables"), 1);
+        return kv;
+    }
+
+    int32_t integer(const char * name) const { return fields_[name].cast<int32_t>(); }
+    template <typename Value>
+    typename DeviceArray<Value>::Array array(const char * name) const {
+        return fields_[name].cast<typename DeviceArray<Value>::Array>();
+    }
+
+   private:
+    py::dict fields_;
+    DeviceArray<uint8_t> k_;
+    DeviceArray<uint8_t> v_;
+    DeviceArray<int32_t> tables_;
+};
+
+// q: [n_tokens, n_head or more, head_dim_k or more]. Returns the result of the last of n_launches with one workspace.
+py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceArray<float>::Array & q, float scale,
+                          float softcap, int32_t window, const std::optional<DeviceArray<float>::Array> & sinks,
+                          int32_t tokens_per_block, int32_t n_splits, int n_launches) {
+    Pool pool(fields);
+    DeviceArray<float> queries(q);
+    DeviceArray<int32_t> rows(pool.array<int32_t>("rows"));
+    DeviceArray<int32_t> positions(pool.array<int32_t>("positions"));
+    DeviceArray<float> sink_values(sinks.value_or(DeviceArray<float>::Array(0)));
+
+    cuda::PagedAttentionParams p{};
+    p.kv = pool.view();
+    p.n_head = n_head;
+    p.scale = scale;
+    p.softcap = softcap;
+    p.window = window;
+    p.sinks = sinks ? sink_values.data() : nullptr;
+    p.n_tokens = size_at(q, 0);
+    p.rows = rows.data();
+    p.positions = positions.data();
+    p.q = queries.data();
+    p.q_token_stride = q.shape(1) * q.shape(2);
+    p.q_head_stride = q.shape(2);
+    p.tokens_per_block = tokens_per_block;
+    p.n_splits = n_splits;
+    if (!cuda::paged_attention_supports(p)) {
+        check(cuda::paged_attention(p, nullptr), "paged_attention");
+        throw std::logic_error("launched, though not supported");
+    }
+
+    DeviceArray<uint8_t> workspace(garbage(cuda::paged_attention_workspace_bytes(p)));
+    py::array_t<uint8_t> zeros = garbage(cuda::paged_attention_counter_bytes(p));
+    std::memset(zeros.mutable_data(), 0, size_t(zeros.size()));
+    DeviceArray<uint8_t> counters(zeros);
+    if (n_splits > 1) {
+        p.workspace = reinterpret_cast<float *>(workspace.data());
+        p.counters = reinterpret_cast<int32_t *>(counters.data());
+    }
+    const std::vector<py::ssize_t> shape = {p.n_tokens, n_head, p.kv.head_dim_v};
+    py::array_t<uint8_t> bytes = garbage(size_t(p.n_tokens) * size_t(n_head) * size_t(p.kv.head_dim_v) * sizeof(float));
+    py::array result;
+    for (int i = 0; i < n_launches; i++) {
+        DeviceArray<uint8_t> out(bytes);
+        p.out = reinterpret_cast<float *>(out.data());
+        check(cuda::paged_attention(p, nullptr), "paged_attention");
+        result = out.read().view("float32").reshape(shape);
+    }
+    const auto left = counters.read();
+    if (std::any_of(left.data(), left.data() + left.size(), [](uint8_t byte) { return byte != 0; })) {
+        throw std::logic_error("a launch left counters that are not 0");
+    }
+    return result;
+}
+
+// Halves as [n_positions, n_head_kv + pad, head_dim + pad · 8]; what is not written stays garbage.
+py::tuple kv_gather(const py::dict & fields, int32_t row, int32_t begin, int32_t end, int32_t n_positions,
+                    int32_t pad) {
+    Pool pool(fields);
+    cuda::KvGatherParams p{};
+    p.kv = pool.view();
+    p.row = row;
+    p.begin = begin;
+    p.end = end;
+    p.n_positions = n_positions;
+    const auto shape_of = [&](int32_t head_dim) {
+        return std::vector<py::ssize_t>{n_positions, p.kv.n_head_kv + pad, head_dim + pad * 8};
+    };
+    const auto garbage_of = [&](const std::vector<py::ssize_t> & shape) {
+        return garbage(size_t(shape[0] * shape[1] * shape[2]) * sizeof(uint16_t));
+    };
+    const auto k_shape = shape_of(p.kv.head_dim_k);
+    const auto v_shape = shape_of(p.kv.head_dim_v);
+    DeviceArray<uint8_t> k(garbage_of(k_shape));
+    DeviceArray<uint8_t> v(garbage_of(v_shape));
+    p.k = {k.data(), k_shape[1] * k_shape[2], k_shape[2]};
+    p.v = {v.data(), v_shape[1] * v_shape[2], v_shape[2]};
+    check(cuda::kv_gather(p, nullptr), "kv_gather");
+    return py::make_tuple(k.read().view("float16").reshape(k_shape), v.read().view("float16").reshape(v_shape));
+}
+
+}  // namespace
+
+void bind_attention(py::module_ & module) {
+    module.def("paged_attention", &paged_attention, py::arg("fields"), py::arg("n_head"), py::arg("q"),
+               py::arg("scale"), py::arg("softcap"), py::arg("window"), py::arg("sinks"), py::arg("tokens_per_block"),
+               py::arg("n_splits"), py::arg("n_launches"));
+    module.def("paged_attention_splits", &cuda::paged_attention_splits, py::arg("n_tokens"), py::arg("n_head"),
+               py::arg("n_head_kv"), py::arg("tokens_per_block"), py::arg("n_multiprocessors"));
+    module.def("kv_gather", &kv_gather, py::arg("fields"), py::arg("row"), py::arg("begin"), py::arg("end"),
+               py::arg("n_positions"), py::arg("pad"));
+}
+
+}  // namespace orin::kernels

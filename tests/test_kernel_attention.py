@@ -1,0 +1,351 @@
+"""The CUDA kernels of paged attention, emulated, against float64 and beside plain float32."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from attention_float64 import KV_TYPES, Attention, decode
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kernel_calls import KernelFailed, Kernels
+from numpy.typing import NDArray
+from test_paged_attention import PAGE_SIZES, Model, Sequence, error, make_step, moved
+
+HEAD_DIMS = (16, 64, 80, 96, 112, 128, 192, 256, 512)
+# V is near 1: rounding leaves some 1e-7; a position too many or too few changes 1e-3 or more.
+TOLERANCE = 2e-6
+
+
+def pool(step: Attention, **changed: Any) -> dict[str, Any]:
+    names = (
+        "k", "v", "k_type", "v_type", "n_head_kv", "head_dim_v", "page_size", "block_tables",
+        "rows", "positions",
+    )  # fmt: skip
+    fields = {name: getattr(step, name) for name in names}
+    return {**fields, "head_dim_k": step.q.shape[2], **changed}
+
+
+def attend(
+    kernels: Kernels,
+    step: Attention,
+    n_splits: int = 1,
+    tokens_per_block: int = 1,
+    n_launches: int = 1,
+    order: int = 0,
+    **changed: Any,
+) -> NDArray[np.float32]:
+    """[n_tokens, n_head, head_dim_v]"""
+    n_tokens, n_head, head_dim_k = step.q.shape
+    q = np.full((n_tokens, n_head + 1, head_dim_k + 3), np.nan, np.float32)
+    q[:, :n_head, :head_dim_k] = step.q
+    kernels.set_seed(seed=order)
+    return kernels.paged_attention(
+        fields=pool(step, **changed), n_head=n_head, q=q, scale=step.scale, softcap=step.softcap,
+        window=step.window, sinks=step.sinks, tokens_per_block=tokens_per_block,
+        n_splits=n_splits, n_launches=n_launches,
+    )  # fmt: skip
+
+
+@st.composite
+def models(draw: st.DrawFn) -> Model:
+    k_type, v_type = draw(st.sampled_from(KV_TYPES)), draw(st.sampled_from(KV_TYPES))
+    return Model(
+        n_head_kv=draw(st.integers(1, 2)),
+        group=draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 19])),
+        head_dim_k=draw(st.sampled_from((32, 64, 96) if k_type.startswith("q") else (16, 48, 80))),
+        head_dim_v=draw(st.sampled_from((32, 64, 96) if v_type.startswith("q") else (16, 48, 80))),
+        k_type=k_type,
+        v_type=v_type,
+        softcap=draw(st.sampled_from([0.0, 2.0, 30.0])),
+        window=draw(st.sampled_from([0, 0, 1, 5, 32, 50])),
+        sinks=draw(st.booleans()),
+    )
+
+
+sequences = st.lists(
+    st.builds(
+        Sequence,
+        n_past=st.sampled_from((0, 1, 15, 16, 31, 32, 63, 64, 65, 100)),
+        n_new=st.sampled_from((1, 1, 2, 3, 7)),
+        shared=st.booleans(),
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    model=models(), seqs=sequences, page_size=st.sampled_from(PAGE_SIZES), seed=st.integers(0, 99),
+    interleaved=st.booleans(), n_splits=st.sampled_from((1, 2, 3, 64)), together=st.integers(1, 16),
+)  # fmt: skip
+def test_any_step_is_right_and_reads_only_what_it_attends_to(
+    kernels, model, seqs, page_size, seed, interleaved, n_splits, together
+):
+    step = make_step(model, seqs, page_size, seed, interleaved)
+    together = max(1, min(together, 16 // model.group))
+    result = attend(kernels, step, n_splits, together, order=seed)
+    assert error(result, step.exact()) < TOLERANCE
+
+
+@pytest.mark.parametrize("k_type", KV_TYPES)
+@pytest.mark.parametrize("head_dim", HEAD_DIMS)
+def test_every_head_size_is_right(kernels, k_type, head_dim):
+    v_type = KV_TYPES[(KV_TYPES.index(k_type) + 1) % 4]
+    if "q8_0" in (k_type, v_type) or "q4_0" in (k_type, v_type):
+        head_dim = -(-head_dim // 32) * 32  # a whole number of blocks
+    model = Model(2, 4, head_dim, head_dim, k_type, v_type)
+    step = make_step(model, [Sequence(70, 1)], 16, 1)
+    assert error(attend(kernels, step, n_splits=2), step.exact()) < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    ("k_dim", "v_dim"), [(192, 128), (64, 256), (512, 16), (16, 512), (512, 512)]
+)
+@pytest.mark.parametrize("group", [1, 16])
+def test_k_and_v_may_have_heads_of_different_sizes(kernels, k_dim, v_dim, group):
+    model = Model(1, group, k_dim, v_dim, "f16", "bf16", sinks=True)
+    step = make_step(model, [Sequence(50, 1)], 8, 2)
+    assert error(attend(kernels, step, n_splits=3), step.exact()) < TOLERANCE
+
+
+@pytest.mark.parametrize("window", [1, 7, 8, 9, 31, 32, 33])
+@pytest.mark.parametrize("length", [-1, 0, 1, 40])
+def test_a_window_begins_at_its_first_position(kernels, window, length):
+    model = Model(1, 2, 16, 16, "f16", "f16", window=window)
+    n_past = max(0, window + length - 1)
+    step = make_step(model, [Sequence(n_past, 1), Sequence(n_past, 5)], 8, window)
+    exact = step.exact()
+    for n_splits, together in ((1, 1), (2, 6), (64, 8)):
+        assert error(attend(kernels, step, n_splits, together), exact) < TOLERANCE
+
+
+@pytest.mark.parametrize("n_splits", [1, 2])
+def test_a_context_of_one_token_is_its_value(kernels, n_splits):
+    step = make_step(Model(2, 3, 32, 32, "f16", "f16"), [Sequence(0, 1)], 16, 3)
+    result = attend(kernels, step, n_splits)
+    value = decode(step.v, "f16")[step.cells(0)].reshape(1, 2, 1, 32)
+    np.testing.assert_array_equal(
+        result.reshape(1, 2, 3, 32), np.broadcast_to(value, (1, 2, 3, 32))
+    )
+
+
+@pytest.mark.parametrize("tokens_per_block", [1, 3])
+def test_tokens_without_a_sequence_get_zeros_and_read_nothing(kernels, tokens_per_block):
+    seqs = [Sequence(40, 1), Sequence(0, 4), Sequence(70, 1)]
+    step = make_step(Model(2, 5, 32, 48, "q8_0", "f16"), seqs, 8, 4)
+    exact = step.exact()
+    idle = [0, 3, 4]
+    exact[idle] = 0.0
+    step.positions[idle] = [-1, -(2**31), -1]
+    step.rows[idle] = 2**31 - 1
+    result = attend(kernels, step, 2, tokens_per_block)
+    assert error(result, exact) < TOLERANCE
+    assert not result[idle].any()
+
+
+SPLIT_STEPS = [
+    (Model(2, 3, 48, 80, "f16", "f16", sinks=True), [Sequence(150, 1), Sequence(31, 1)], 1),
+    (Model(1, 4, 32, 32, "q8_0", "q4_0", window=50), [Sequence(90, 9), Sequence(0, 2)], 4),
+]
+
+
+@pytest.mark.parametrize(("model", "seqs", "tokens_per_block"), SPLIT_STEPS)
+def test_bits_do_not_depend_on_the_order_of_blocks_and_threads(
+    kernels, model, seqs, tokens_per_block
+):
+    step = make_step(model, seqs, 16, 5)
+    first = attend(kernels, step, 4, tokens_per_block)
+    assert error(first, step.exact()) < TOLERANCE
+    for order in range(1, 9):
+        other = attend(kernels, step, 4, tokens_per_block, order=order)
+        assert np.array_equal(other, first)
+
+
+@pytest.mark.parametrize(("model", "seqs", "tokens_per_block"), SPLIT_STEPS)
+def test_bits_do_not_depend_on_pages(kernels, model, seqs, tokens_per_block):
+    step = make_step(model, seqs, 16, 6)
+    first = attend(kernels, step, 3, tokens_per_block)
+    for page_size in PAGE_SIZES:
+        other = attend(kernels, moved(step, page_size, 7), 3, tokens_per_block)
+        assert np.array_equal(other, first)
+
+
+@pytest.mark.parametrize(("model", "seqs", "tokens_per_block"), SPLIT_STEPS)
+def test_a_workspace_serves_one_launch_after_another(kernels, model, seqs, tokens_per_block):
+    step = make_step(model, seqs, 16, 8)
+    first = attend(kernels, step, 64, tokens_per_block)
+    again = attend(kernels, step, 64, tokens_per_block, n_launches=3, order=3)
+    assert np.array_equal(again, first)
+
+
+@pytest.mark.parametrize("softcap", [0.0, 50.0])
+@pytest.mark.parametrize("size", [30.0, 3000.0])
+def test_large_scores_neither_overflow_nor_vanish(kernels, softcap, size):
+    model = Model(2, 2, 64, 64, "bf16", "bf16", softcap=softcap)
+    step = make_step(model, [Sequence(100, 2)], 16, 9)
+    step = replace(step, q=step.q * np.float32(size))
+    # Scores are as large as `size`: their rounding, and so that of the weights, grows with it.
+    assert error(attend(kernels, step, 3), step.exact()) < 3e-6 * size
+
+
+@pytest.mark.parametrize("n_splits", [1, 4])
+def test_sinks_may_be_all_or_nothing(kernels, n_splits):
+    step = make_step(Model(2, 2, 64, 64, "f16", "f16"), [Sequence(100, 1)], 16, 10)
+    sinks = np.array([-np.inf, 1e4, 0.0, -1e4], np.float32)
+    result = attend(kernels, replace(step, sinks=sinks), n_splits)
+    assert error(result, replace(step, sinks=sinks).exact()) < TOLERANCE
+    plain = attend(kernels, step, n_splits)
+    assert np.array_equal(result[:, [0, 3]], plain[:, [0, 3]])
+    assert not result[:, 1].any()
+
+
+@pytest.mark.parametrize("n_splits", [1, 4])
+@pytest.mark.parametrize("kv", ["k", "v"])
+def test_what_is_no_number_in_an_attended_cell_shows_in_its_head_alone(kernels, kv, n_splits):
+    step = make_step(Model(2, 2, 64, 64, "f16", "f16"), [Sequence(100, 1)], 16, 11)
+    getattr(step, kv)[step.cells(0)[50], :128] = 0xFF  # KV head 0
+    result = attend(kernels, step, n_splits)
+    assert np.isnan(result[:, :2]).any(axis=-1).all()
+    assert np.isfinite(result[:, 2:]).all()
+
+
+@pytest.mark.parametrize(
+    ("changed", "step"),
+    [
+        ({"page_size": 12}, {}),
+        ({"page_size": 4}, {}),
+        ({"head_dim_k": 24}, {}),
+        ({"head_dim_v": 0}, {}),
+        ({"head_dim_k": 48, "k_type": "q8_0"}, {}),
+        ({"head_dim_k": 1024, "k": np.zeros((64, 4096), np.uint8)}, {}),
+        ({"n_head_kv": 3}, {}),
+        ({"n_head_kv": 0}, {}),
+        ({"k": np.zeros((64, 127), np.uint8)}, {}),
+        ({"v": np.zeros((64, 136), np.uint8)}, {}),
+        ({}, {"window": -1}),
+        ({}, {"n_splits": 0}),
+        ({}, {"n_splits": 65}),
+        ({}, {"tokens_per_block": 0}),
+        ({}, {"tokens_per_block": 9}),
+    ],
+)
+def test_what_is_not_covered_is_refused(kernels, changed, step):
+    calls = {name: step[name] for name in step.keys() & {"n_splits", "tokens_per_block"}}
+    model = Model(2, 2, 32, 32, "f16", "f16", window=step.get("window", 0))
+    plain = make_step(replace(model, window=0), [Sequence(10, 1)], 8, 12)
+    attend(kernels, plain)
+    with pytest.raises(KernelFailed, match="paged_attention: invalid argument"):
+        attend(kernels, replace(plain, window=model.window), **calls, **changed)
+
+
+def test_no_tokens_are_no_work(kernels):
+    step = make_step(Model(1, 1, 32, 32, "f16", "f16"), [Sequence(10, 1)], 8, 13)
+    step = replace(step, q=step.q[:0], rows=step.rows[:0], positions=step.positions[:0])
+    assert attend(kernels, step, n_splits=2).shape == (0, 1, 32)
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "heads", "together", "multiprocessors", "n_splits"),
+    [
+        (1, (32, 8), 1, 16, 6),  # 8 blocks for each split
+        (1, (32, 8), 1, 132, 49),
+        (1, (32, 1), 1, 132, 64),  # at most; two blocks for 32 heads
+        (3, (32, 8), 1, 16, 2),
+        (12, (32, 8), 4, 16, 1),  # three groups of tokens, of as many rows that only two fit
+        (64, (32, 8), 1, 16, 1),
+        (0, (32, 8), 1, 16, 1),
+    ],
+)
+def test_splits_fill_the_multiprocessors_once(
+    kernels, n_tokens, heads, together, multiprocessors, n_splits
+):
+    found = kernels.paged_attention_splits(
+        n_tokens=n_tokens, n_head=heads[0], n_head_kv=heads[1], tokens_per_block=together,
+        n_multiprocessors=multiprocessors,
+    )  # fmt: skip
+    assert found == n_splits
+
+
+def plain_float32(step: Attention) -> NDArray[np.float32]:
+    """Of one token with one KV head: the formula in float32, its sums from first to last."""
+
+    def total(x: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.cumsum(x, axis=0, dtype=np.float32)[-1]
+
+    cells = step.cells(0)
+    k, v = (
+        decode(stored[cells], kv_type).astype(np.float32)
+        for stored, kv_type in ((step.k, step.k_type), (step.v, step.v_type))
+    )
+    results = []
+    for q in step.q[0]:
+        scores = total((k * q).T) * np.float32(step.scale)
+        weights = np.exp(scores - scores.max())
+        results.append(total(weights[:, None] * v) / total(weights))
+    return np.stack(results)[None]
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize(("n_past", "n_splits"), [(100, 2), (1000, 8), (3000, 1)])
+def test_error_is_at_most_that_of_plain_float32(kernels, kv_type, n_past, n_splits):
+    ours, plain = [], []
+    for seed in range(4):
+        model = Model(1, 2, 64, 64, kv_type, kv_type)
+        step = make_step(model, [Sequence(n_past, 1)], 16, seed)
+        exact = step.exact()
+        plain.append(plain_float32(step) - exact)
+        ours.append(attend(kernels, step, n_splits) - exact)
+    assert np.abs(ours).max() <= 1.1 * np.abs(plain).max()
+    assert np.sqrt(np.square(ours).mean()) <= 1.1 * np.sqrt(np.square(plain).mean())
+
+
+def gathered(values: NDArray[np.uint8], kv_type: str, n_heads: int) -> NDArray[np.float16]:
+    """[n_positions, n_heads, head_dim]"""
+    return decode(values, kv_type).reshape(len(values), n_heads, -1).astype(np.float16)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    model=models(), page_size=st.sampled_from(PAGE_SIZES), begin=st.integers(0, 40),
+    length=st.sampled_from((0, 1, 7, 8, 9, 60, 100)), behind=st.sampled_from((0, 1, 27)),
+    pad=st.integers(0, 1), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_pages_become_one_piece_with_zeros_behind(
+    kernels, model, page_size, begin, length, behind, pad, seed
+):
+    model = replace(model, window=length)  # all cells before `begin` are poison
+    seqs = [Sequence(20, 1), Sequence(max(0, begin + length - 1), 1)]
+    step = make_step(model, seqs, page_size, seed)
+    kernels.set_seed(seed=seed)
+    found = kernels.kv_gather(
+        fields=pool(step), row=1, begin=begin, end=begin + length, n_positions=length + behind,
+        pad=pad,
+    )  # fmt: skip
+    cells = step.cells(1)[:length] if length else np.zeros(0, np.int64)
+    for result, stored, kv_type in zip(
+        found, (step.k, step.v), (model.k_type, model.v_type), strict=True
+    ):
+        expected = gathered(stored[cells], kv_type, model.n_head_kv) if length else None
+        dim = result.shape[2] - 8 * pad
+        if length:
+            np.testing.assert_array_equal(result[:length, : model.n_head_kv, :dim], expected)
+        assert not result[length:, : model.n_head_kv, :dim].any()
+        assert np.isnan(result[:, model.n_head_kv :]).all()
+        assert np.isnan(result[:, :, dim:]).all()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"row": -1}, {"begin": -1}, {"end": 1}, {"n_positions": 7}, {"page_size": 4}]
+)
+def test_a_gather_that_is_not_covered_is_refused(kernels, wrong):
+    step = make_step(Model(1, 1, 32, 32, "f16", "f16"), [Sequence(10, 1)], 8, 14)
+    asked = {"row": 0, "begin": 2, "end": 10, "n_positions": 8, "pad": 0}
+    kernels.kv_gather(fields=pool(step), **asked)
+    fields = pool(step, **{k: v for k, v in wrong.items() if k == "page_size"})
+    asked.update({k: v for k, v in wrong.items() if k != "page_size"})
+    with pytest.raises(KernelFailed, match="kv_gather: invalid argument"):
+        kernels.kv_gather(fields=fields, **asked)
