@@ -97,6 +97,18 @@ def ended(child: pexpect.spawn[bytes]) -> int:
     return child.exitstatus
 
 
+def hung_up(child: pexpect.spawn[bytes]) -> int:
+    """The exit code, once the terminal is gone."""
+    child.ptyproc.fileobj.close()
+    deadline = time.monotonic() + 120
+    while (found := os.waitpid(child.pid, os.WNOHANG)) == (0, 0):
+        assert time.monotonic() < deadline, "it does not end"
+        time.sleep(0.02)
+    child.ptyproc.terminated = True
+    child.closed = child.ptyproc.closed = True
+    return os.waitstatus_to_exitcode(found[1])
+
+
 def quit_by_key(child: pexpect.spawn[bytes]) -> None:
     child.send(b"q")
     assert ended(child) == 0
@@ -177,11 +189,7 @@ def test_the_shell_can_stop_it_and_bring_it_back(start: Start, board: Machine) -
 def test_a_terminal_that_is_gone_ends_it(start: Start, board: Machine) -> None:
     child = start(machine=board)
     see(child, "92 %")
-    child.ptyproc.fileobj.close()
-    _, status = os.waitpid(child.pid, 0)
-    child.ptyproc.terminated = True
-    child.closed = child.ptyproc.closed = True
-    assert os.waitstatus_to_exitcode(status) == 129
+    assert hung_up(child) == 129
 
 
 def test_writing_to_a_terminal_that_is_gone_is_a_hang_up() -> None:
@@ -200,20 +208,28 @@ def test_writing_to_a_terminal_that_is_gone_is_a_hang_up() -> None:
     assert done.stdout == "[4, 4, 4] 1\n", done.stderr
 
 
-def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(start: Start) -> None:
-    program = """
-        import threading
-        from orin_llm.cli.live import signals
+STUCK = """
+    import threading
+    from orin_llm.cli.live import signals
 
-        signals.GRACE_S = 0.1
-        with signals.ended_by_signals(lambda code: None):
-            print("ready", flush=True)
-            threading.Event().wait()
-    """
-    child = start(command=python(program))
+    signals.GRACE_S = 0.1
+    with signals.ended_by_signals(lambda code: None):
+        print("ready", flush=True)
+        threading.Event().wait()
+"""
+
+
+def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(start: Start) -> None:
+    child = start(command=python(STUCK))
     child.expect_exact(b"ready")
     child.kill(signal.SIGTERM)
     assert ended(child) == 143
+
+
+def test_an_app_that_is_stuck_when_its_terminal_goes_is_ended(start: Start) -> None:
+    child = start(command=python(STUCK))
+    child.expect_exact(b"ready")
+    assert hung_up(child) == 129
 
 
 def test_standard_error_may_be_a_file(start: Start, board: Machine, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
@@ -58,5 +58,6 @@ def _give_up(code: int, attributes: list[Any] | None) -> None:
     writer.start()
     writer.join(0.5)
     if attributes is not None:
-        termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, attributes)
+        with suppress(termios.error):  # it is gone
+            termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, attributes)
     os._exit(code)
