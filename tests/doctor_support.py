@@ -11,9 +11,6 @@ from orin_llm.device.board import Board
 from orin_llm.device.budget import MemoryBudget
 from orin_llm.device.build import Build
 from orin_llm.device.caps import Caps
-from orin_llm.device.doctor.catalogue import check
-from orin_llm.device.doctor.finding import Finding
-from orin_llm.device.doctor.machine import Machine, Model, Power, Swap, System
 from orin_llm.device.gpu import Gpu, Gpus
 from orin_llm.device.modules import AGX_ORIN_64GB
 from orin_llm.device.power_modes import parse_power_modes
@@ -21,6 +18,9 @@ from orin_llm.device.probes.cuda import CudaProbe
 from orin_llm.device.probes.disk import DiskSpeed
 from orin_llm.device.probes.load import UnderLoad
 from orin_llm.device.reading import Reading
+from orin_llm.doctor.catalogue import check
+from orin_llm.doctor.finding import Finding
+from orin_llm.doctor.machine import Machine, Model, Power, Swap, System
 from orin_llm.host.cpu import Cpu
 from orin_llm.host.memory import Memory
 from orin_llm.models.fit import Fit

@@ -11,10 +11,10 @@ from doctor_support import CPU, CPU_ONLY, CUDA, GOOD, ORIN, PC, only, spoilt
 from processes import environment, python, run
 
 from orin_llm.device.build import Build, build_info
-from orin_llm.device.doctor.build import is_loadable, runs_on
-from orin_llm.device.doctor.catalogue import CHECKS, check
-from orin_llm.device.doctor.finding import LEVELS, Finding, exit_code, worst_first
 from orin_llm.device.gpu import Gpu, Gpus
+from orin_llm.doctor.build import is_loadable, runs_on
+from orin_llm.doctor.catalogue import CHECKS, check
+from orin_llm.doctor.finding import LEVELS, Finding, exit_code, worst_first
 from orin_llm.host.cpu import Cpu
 
 H200 = Gpu("NVIDIA H200", "9.0", integrated=False)
@@ -113,14 +113,15 @@ def test_a_processor_that_does_not_tell_what_it_has_is_unknown() -> None:
 def test_a_module_that_does_not_load_is_missing_and_nothing_else_is_guessed() -> None:
     build = Build(problem="it does not load")
     assert only(build=build) == Finding("build", "missing", "it does not load")
-    assert only(build=build).text == "it does not load"
+    assert only(build=build).found == "it does not load"
     assert not is_loadable(build, CPU)
 
 
 def test_a_portable_build_is_a_note() -> None:
     finding = only(build=replace(CUDA, native=False))
     assert finding.level == "note" and "portable" in finding.found
-    assert finding.text == "built for a portable baseline: build without ORIN_LLM_NATIVE=off"
+    assert finding.found == "built for a portable baseline"
+    assert finding.fix == "build without ORIN_LLM_NATIVE=off"
 
 
 def test_a_container_with_less_time_than_cores_is_no_finding_since_it_gets_fewer_threads() -> None:

@@ -64,7 +64,7 @@ def board(
     monkeypatch.setenv("ORIN_LLM_MODELS", str(tmp_path / "store"))
     monkeypatch.delenv("GGML_CUDA_ENABLE_UNIFIED_MEMORY", raising=False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("orin_llm.device.doctor.look.build_info", lambda: BUILD)
+    monkeypatch.setattr("orin_llm.doctor.look.build_info", lambda: BUILD)
     return made
 
 

@@ -8,10 +8,10 @@ import pytest
 from doctor_support import CPU_ONLY, CUDA, FIT, GOOD, ORIN, PC, PROBE, only, spoilt
 
 from orin_llm.device.budget import MemoryBudget
-from orin_llm.device.doctor.machine import Model
 from orin_llm.device.gpu import Gpus
 from orin_llm.device.probes.cuda import CudaProbe
 from orin_llm.device.probes.disk import DiskSpeed
+from orin_llm.doctor.machine import Model
 
 RESERVE = "cuMemAddressReserve of 34.36 GB: CUDA_ERROR_OUT_OF_MEMORY"
 

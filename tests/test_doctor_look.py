@@ -11,14 +11,14 @@ from fakes.boards import JETSONS, Machine, jetson, pc, pc_with_gpu
 from models_support import TINY
 
 from orin_llm.device.build import Build
-from orin_llm.device.doctor import look as looking
-from orin_llm.device.doctor.catalogue import check
-from orin_llm.device.doctor.look import look
-from orin_llm.device.doctor.machine import Machine as Found
-from orin_llm.device.doctor.machine import Swap
-from orin_llm.device.doctor.software import UNIFIED_MEMORY
 from orin_llm.device.setup.snapshot import SNAPSHOT, Snapshot, save_snapshot
 from orin_llm.device.setup.system import System
+from orin_llm.doctor import look as looking
+from orin_llm.doctor.catalogue import check
+from orin_llm.doctor.look import look
+from orin_llm.doctor.machine import Machine as Found
+from orin_llm.doctor.machine import Swap
+from orin_llm.doctor.software import UNIFIED_MEMORY
 from orin_llm.errors import ModelFileError
 
 Look = Callable[[Machine], Found]

@@ -8,11 +8,11 @@ import pytest
 from doctor_support import GOOD, LOAD, MODES, READING, mode, only, spoilt
 
 from orin_llm.device.board import Board
-from orin_llm.device.doctor.machine import Power
-from orin_llm.device.doctor.power import fastest
 from orin_llm.device.modules import AGX_ORIN_32GB
 from orin_llm.device.power_modes import parse_power_modes
 from orin_llm.device.probes.load import UnderLoad
+from orin_llm.doctor.machine import Power
+from orin_llm.doctor.power import fastest
 
 SUDO = "sudo /opt/venv/bin/orin-llm"
 BOARD_32 = Board("jetson", (), "a board", AGX_ORIN_32GB, "36.4.3", "6.2")

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from doctor_support import GOOD, LOAD, MEMORY, PC, READING, only, spoilt
 
-from orin_llm.device.doctor.machine import Swap
-from orin_llm.device.doctor.software import UNIFIED_MEMORY
+from orin_llm.doctor.machine import Swap
+from orin_llm.doctor.software import UNIFIED_MEMORY
 from orin_llm.host.memory import Memory
 
 

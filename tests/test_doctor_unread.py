@@ -10,11 +10,11 @@ from doctor_support import GOOD, PC, spoilt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orin_llm.device.doctor.catalogue import CHECKS, check
-from orin_llm.device.doctor.finding import LEVELS
-from orin_llm.device.doctor.machine import Machine
 from orin_llm.device.modules import MODULES
 from orin_llm.device.reading import Reading
+from orin_llm.doctor.catalogue import CHECKS, check
+from orin_llm.doctor.finding import LEVELS
+from orin_llm.doctor.machine import Machine
 
 # Parts of a machine, and what each of their fields is when it cannot be read.
 UNREAD: dict[str, dict[str, Any]] = {

@@ -70,7 +70,8 @@ def assert_refused(checkout: Path, says: list[str]) -> None:
 
     report = in_checkout(checkout, [*CLI, "doctor", "--json"])
     assert report.returncode == 4
-    assert {"level": "missing", "text": message} in json.loads(report.stdout)["findings"]
+    missing = [c["found"] for c in json.loads(report.stdout)["checks"] if c["level"] == "missing"]
+    assert missing == [message]
 
     done = in_checkout(checkout, python("from orin_llm import Llama"))
     assert done.stderr.endswith(f"orin_llm.errors.DeviceUnavailable: {message}\n")

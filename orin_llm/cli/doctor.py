@@ -13,9 +13,9 @@ from orin_llm.cli.options import flag
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from orin_llm.device.doctor.finding import Finding
-    from orin_llm.device.doctor.machine import Machine
     from orin_llm.device.probes.load import UnderLoad
+    from orin_llm.doctor.finding import Finding
+    from orin_llm.doctor.machine import Machine
     from orin_llm.models.store import Store
 
 WHAT, OUTPUT = "What to check", "Output"
@@ -56,9 +56,9 @@ def doctor(
     is needed is missing.
     """
     from orin_llm.cli.doctor_view import StepLine, print_doctor
-    from orin_llm.device.doctor.catalogue import check
-    from orin_llm.device.doctor.finding import exit_code
-    from orin_llm.device.doctor.look import look
+    from orin_llm.doctor.catalogue import check
+    from orin_llm.doctor.finding import exit_code
+    from orin_llm.doctor.look import look
     from orin_llm.models.store import Store
 
     with StepLine() as line:
@@ -73,8 +73,8 @@ def doctor(
 
 
 def report(machine: Machine, store: Store, findings: Sequence[Finding]) -> dict[str, Any]:
-    """For `--json`. `findings` is what needs attention, each in one text; `checks` has all."""
-    from orin_llm.device.doctor.finding import exit_code
+    """For `--json`."""
+    from orin_llm.doctor.finding import exit_code
 
     power, model = machine.power, machine.model
     return {
@@ -94,11 +94,6 @@ def report(machine: Machine, store: Store, findings: Sequence[Finding]) -> dict[
         "model": model.to_json() if model else None,
         "store": {"path": str(store.root), "models": store.names()},
         "checks": [finding.to_json() for finding in findings],
-        "findings": [
-            {"level": finding.level, "text": finding.text}
-            for finding in findings
-            if finding.level not in ("ok", "unknown")
-        ],
     }
 
 

@@ -16,9 +16,9 @@ from orin_llm import __version__
 from orin_llm.cli.render import tolerate_narrow_encoding, visible
 from orin_llm.device.board import Board
 from orin_llm.device.build import Build
-from orin_llm.device.doctor.finding import LEVELS, Finding
-from orin_llm.device.doctor.machine import Machine
 from orin_llm.device.gpu import Gpu
+from orin_llm.doctor.finding import LEVELS, Finding
+from orin_llm.doctor.machine import Machine
 from orin_llm.host.cpu import Cpu
 from orin_llm.host.memory import Memory
 from orin_llm.host.units import size_text

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
+from orin_llm.cli.numbers import MISSING, date_and_clock, tenths, whole
 from orin_llm.cli.render import joined, tolerate_narrow_encoding, visible
 from orin_llm.device.reading import Reading
 from orin_llm.host.units import size_text
@@ -16,7 +16,6 @@ from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import EngineFigures, State
 
 _LABEL_CELLS = 13
-_MISSING = "–"
 
 
 def to_json(subject: Subject, state: State) -> dict[str, Any]:
@@ -34,8 +33,7 @@ def to_json(subject: Subject, state: State) -> dict[str, Any]:
 def print_state(subject: Subject, state: State) -> None:
     """The same in lines no longer than the terminal; what nothing tells is left out or –."""
     tolerate_narrow_encoding(sys.stdout)
-    at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(state.snapshot.at_ms / 1e3))
-    _print("machine", [subject.name, *_software(subject), at])
+    _print("machine", [subject.name, *_software(subject), date_and_clock(state.snapshot.at_ms)])
     reading = state.snapshot.reading
     for label, phrases in _machine(subject, reading):
         _print(label, phrases)
@@ -75,14 +73,14 @@ def _machine(subject: Subject, reading: Reading) -> Iterator[tuple[str, list[str
         clocks = [core.mhz for core in reading.cores if core.mhz is not None]
         cores = f"{online} of {len(reading.cores)} cores on" if reading.cores else ""
         most = f"up to {max(clocks):.0f} MHz" if clocks else ""
-        yield "CPU", [_percent(reading.cpu_percent), cores, most]
+        yield "CPU", [whole(reading.cpu_percent, "%"), cores, most]
     if reading.gpu_percent is not None or reading.gpu_mhz is not None:
-        yield "GPU", [_percent(reading.gpu_percent), _number(reading.gpu_mhz, "MHz", 0)]
+        yield "GPU", [whole(reading.gpu_percent, "%"), whole(reading.gpu_mhz, "MHz")]
     yield from _memory(subject, reading)
     if reading.power_w is not None or reading.rails_w:
         budget = f" of {subject.budget_w:g} W" if subject.budget_w is not None else ""
         rails = [f"{name} {watts:.1f} W" for name, watts in reading.rails_w.items()]
-        yield "power", [_number(reading.power_w, "W", 1) + budget, *rails]
+        yield "power", [tenths(reading.power_w, "W") + budget, *rails]
     if reading.temperatures_c:
         hottest_first = sorted(reading.temperatures_c.items(), key=lambda item: -item[1])
         yield "temperature", [f"{name} {degrees:.1f} °C" for name, degrees in hottest_first]
@@ -90,7 +88,7 @@ def _machine(subject: Subject, reading: Reading) -> Iterator[tuple[str, list[str
         yield "throttled", [", ".join(reading.throttled) or "nothing"]
     if reading.over_current_events is not None:
         yield "over-current", [f"{reading.over_current_events} events since the start"]
-    yield "read from", [", ".join(reading.sources) or _MISSING]
+    yield "read from", [", ".join(reading.sources) or MISSING]
 
 
 def _memory(subject: Subject, reading: Reading) -> Iterator[tuple[str, list[str]]]:
@@ -100,9 +98,9 @@ def _memory(subject: Subject, reading: Reading) -> Iterator[tuple[str, list[str]
         yield (
             "memory bus",
             [
-                _percent(reading.emc_percent),
-                _number(reading.emc_mhz, "MHz", 0),
-                _number(reading.bandwidth_gb_s, "GB/s", 1) + of_peak,
+                whole(reading.emc_percent, "%"),
+                whole(reading.emc_mhz, "MHz"),
+                tenths(reading.bandwidth_gb_s, "GB/s") + of_peak,
             ],
         )
     if reading.ram_total_bytes is not None:
@@ -132,38 +130,28 @@ def _engine(engine: EngineFigures) -> Iterator[tuple[str, list[str]]]:
     yield (
         "tokens/s",
         [
-            f"prefill {_number(engine.prefill_tokens_per_s, '', 1)}",
-            f"decode {_number(engine.decode_tokens_per_s, '', 1)}",
-            f"step {_number(engine.step_ms, 'ms', 1)}",
+            f"prefill {tenths(engine.prefill_tokens_per_s)}",
+            f"decode {tenths(engine.decode_tokens_per_s)}",
+            f"step {tenths(engine.step_ms, 'ms')}",
         ],
     )
-    yield "TTFT", [_number(engine.last_ttft_ms, "ms", 0), _mean(engine.ttft_ms, 0)]
-    yield "TPOT", [_number(engine.last_tpot_ms, "ms", 1), _mean(engine.tpot_ms, 1)]
+    ttft = whole(engine.ttft_ms, "ms")
+    yield "TTFT", [whole(engine.last_ttft_ms, "ms"), f"mean of the last {ttft}"]
+    tpot = tenths(engine.tpot_ms, "ms")
+    yield "TPOT", [tenths(engine.last_tpot_ms, "ms"), f"mean of the last {tpot}"]
     if engine.kv_used is not None:
         yield (
             "KV cache",
             [
-                f"{engine.kv_used:.0%}",
+                whole(100 * engine.kv_used, "%"),
                 f"{engine.kv_pages_used} of {engine.kv_pages_total} pages",
                 _part(engine.kv_bytes_used, engine.kv_bytes_reserved),
-                "" if engine.hit_rate is None else f"hit rate {engine.hit_rate:.1%}",
+                "" if engine.hit_rate is None else f"hit rate {tenths(100 * engine.hit_rate, '%')}",
             ],
         )
 
 
-def _mean(value: float | None, digits: int) -> str:
-    return f"mean of the last {_number(value, 'ms', digits)}"
-
-
-def _percent(value: float | None) -> str:
-    return _number(value, "%", 0)
-
-
-def _number(value: float | None, unit: str, digits: int) -> str:
-    return _MISSING if value is None else f"{value:.{digits}f} {unit}".rstrip()
-
-
 def _part(used: int | None, total: int | None) -> str:
     if used is None or total is None:
-        return _MISSING
+        return MISSING
     return f"{size_text(used)} of {size_text(total)}"

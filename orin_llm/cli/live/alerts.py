@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len
 
-from orin_llm.cli.live.numbers import amount, clock, duration, limit, whole
 from orin_llm.cli.live.text import Line, Span, Tone, fitted, joined, line_width
+from orin_llm.cli.numbers import amount, clock, duration, limit, whole
 from orin_llm.monitor.state import Alert, AlertEvent
 
 _GRAVE = ("throttled", "over_current", "temperature_c")  # shown first

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from orin_llm.cli.live.numbers import clock, date_and_clock
 from orin_llm.cli.live.text import Line, Span, fitted, joined, line_width, spread
+from orin_llm.cli.numbers import clock, date_and_clock
 from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import State
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from orin_llm.cli.live.charts import Mark, sparkline
 from orin_llm.cli.live.glyphs import Glyphs
 from orin_llm.cli.live.measure import NEARLY, Measure, phrases, tone_of
-from orin_llm.cli.live.numbers import MISSING, limit, sizes, tenths, whole
 from orin_llm.cli.live.text import Line, Span, Tone
+from orin_llm.cli.numbers import MISSING, limit, sizes, tenths, whole
 from orin_llm.device.reading import Core, Reading
 from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import Alert, State

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from orin_llm.cli.live.charts import Mark
-from orin_llm.cli.live.numbers import MISSING
 from orin_llm.cli.live.text import Span, Tone
+from orin_llm.cli.numbers import MISSING
 from orin_llm.monitor.state import Alert
 
 NEARLY = 0.9  # of a limit: shown in yellow from here on

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from orin_llm.device.doctor import (
+from orin_llm.doctor import (
     build,
     cuda,
     memory,
@@ -14,8 +14,8 @@ from orin_llm.device.doctor import (
     software,
     thermal,
 )
-from orin_llm.device.doctor.finding import Finding, worst_first
-from orin_llm.device.doctor.machine import Machine
+from orin_llm.doctor.finding import Finding, worst_first
+from orin_llm.doctor.machine import Machine
 
 CHECKS: tuple[Callable[[Machine], Iterator[Finding]], ...] = (
     build.processor,

@@ -29,11 +29,6 @@ class Finding:
     expected: str = ""
     fix: str = ""
 
-    @property
-    def text(self) -> str:
-        """What was found and what to do, in one."""
-        return f"{self.found}: {self.fix}" if self.fix else self.found
-
     def to_json(self) -> dict[str, str]:
         """All fields."""
         return asdict(self)

@@ -15,9 +15,9 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
-def tenths(value: float | None, unit: str) -> str:
+def tenths(value: float | None, unit: str = "") -> str:
     """`56.0 °C`."""
-    return MISSING if value is None else f"{value:.1f} {unit}"
+    return MISSING if value is None else f"{value:.1f} {unit}".rstrip()
 
 
 def whole(value: float | None, unit: str) -> str:

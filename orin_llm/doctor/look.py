@@ -15,8 +15,6 @@ from orin_llm.device.board import Board, read_board
 from orin_llm.device.budget import MemoryBudget, choose_budget
 from orin_llm.device.build import Build, build_info
 from orin_llm.device.caps import read_caps
-from orin_llm.device.doctor.build import is_loadable
-from orin_llm.device.doctor.machine import Machine, Model, Power, Swap, System
 from orin_llm.device.gpu import Gpus, find_gpus
 from orin_llm.device.nodes import CPU, EMC_CLOCK, cpu_list, read_int, read_text
 from orin_llm.device.power_modes import current_power_mode, read_power_modes
@@ -24,6 +22,8 @@ from orin_llm.device.reading import Reading
 from orin_llm.device.setup.snapshot import load_snapshot
 from orin_llm.device.setup.system import System as Setup
 from orin_llm.device.sources import Sensors, open_sensors
+from orin_llm.doctor.build import is_loadable
+from orin_llm.doctor.machine import Machine, Model, Power, Swap, System
 from orin_llm.errors import DeviceUnavailable, ModelFileError, OrinError
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
@@ -146,7 +146,7 @@ def _cuda(
 
 def _module() -> Path | None:
     """The extension's file; found without loading it."""
-    return next(Path(__file__).parents[2].glob("_native*.so"), None)
+    return next(Path(__file__).parents[1].glob("_native*.so"), None)
 
 
 def _power(root: Path) -> Power:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from orin_llm.device.build import Build
-from orin_llm.device.doctor.finding import Finding, Level
-from orin_llm.device.doctor.machine import Machine
 from orin_llm.device.gpu import Gpu
+from orin_llm.doctor.finding import Finding, Level
+from orin_llm.doctor.machine import Machine
 from orin_llm.host.cpu import Cpu
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orin_llm.device.caps import sms_left
-from orin_llm.device.doctor.finding import Finding, Level
-from orin_llm.device.doctor.machine import Machine
 from orin_llm.device.modules import Module
 from orin_llm.device.power_modes import PowerMode, PowerModes
+from orin_llm.doctor.finding import Finding, Level
+from orin_llm.doctor.machine import Machine
 
 _SAME_CLOCK = 0.99  # steps of clocks are further apart
 

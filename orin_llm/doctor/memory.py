@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orin_llm.device.doctor.finding import Finding
-from orin_llm.device.doctor.machine import Machine
+from orin_llm.doctor.finding import Finding
+from orin_llm.doctor.machine import Machine
 from orin_llm.host.units import size_text
 
 LOW_MEMORY_BYTES = 1 << 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orin_llm.device.doctor.finding import Finding, Level
-from orin_llm.device.doctor.machine import Machine
+from orin_llm.doctor.finding import Finding, Level
+from orin_llm.doctor.machine import Machine
 from orin_llm.host.units import size_text
 
 # The probe tries no more than this; what it gets should not be far below.

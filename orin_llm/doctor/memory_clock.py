@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orin_llm.device.doctor.finding import Finding
-from orin_llm.device.doctor.machine import Machine
+from orin_llm.doctor.finding import Finding
+from orin_llm.doctor.machine import Machine
 
 _SAME_CLOCK = 0.99  # steps are 204, 665.6, 2133 and 3199 MHz
 
