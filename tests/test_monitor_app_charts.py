@@ -10,8 +10,8 @@ from live_view import text_of
 from orin_llm.cli.live.charts import Mark, bar, chart, sparkline
 from orin_llm.cli.live.glyphs import ASCII, BLOCKS, Glyphs, glyphs_for
 from orin_llm.cli.live.history import CAPACITY, History
-from orin_llm.cli.live.numbers import amount, clock, duration, sizes, whole
 from orin_llm.cli.live.text import Span, fitted, joined, line_width, spread, wrapped
+from orin_llm.cli.numbers import amount, clock, duration, sizes, whole
 
 NUMBERS = st.floats(-1e308, 1e308)
 SETS = pytest.mark.parametrize("glyphs", [BLOCKS, ASCII], ids=["blocks", "ascii"])

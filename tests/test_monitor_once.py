@@ -116,7 +116,7 @@ def test_an_engine_s_figures_are_printed(tmp_path: Path, tiny_model: Path) -> No
     assert "tokens/s     prefill 0.0 | decode 0.0 | step –\n" in text
     tpot = f"{found['last_tpot_ms']:.1f} ms | mean of the last {found['tpot_ms']:.1f} ms"
     assert f"TPOT         {tpot}\n" in text
-    assert "KV cache     0% | 0 of 256 pages | 0 B of " in text
+    assert "KV cache     0 % | 0 of 256 pages | 0 B of " in text
     assert found["ttft_ms"] > 0 and found["answers"] == 10
 
 
@@ -241,3 +241,12 @@ def test_control_characters_of_a_recording_do_not_reach_the_terminal(tmp_path: P
     recorder.close()
     text = monitor("--once", "--replay", str(file)).stdout
     assert "^[[2JBoard" in text and "\x1b" not in text and "\x07" not in text
+
+
+def test_a_time_that_no_clock_has_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    recorder = Recorder(file, Subject("Board"), 1.0)
+    recorder.add(snapshot(1e300))
+    recorder.close()
+    done = monitor("--once", "--replay", str(file))
+    assert done.exit_code == 0 and done.stdout.startswith("machine      Board | –\n")
