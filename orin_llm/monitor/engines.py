@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from orin_llm.errors import OrinError
 from orin_llm.monitor.snapshot import EngineSample
 from orin_llm.stats import RunningEngine, attach
-from orin_llm.stats.folder import check_folder, folders, sockets
+from orin_llm.stats.folder import own_sockets
 from orin_llm.stats.protocol import DEFAULT_INTERVAL_MS
 
 SEARCH_S = 2.0  # between two looks for new engines
@@ -102,11 +101,7 @@ class EngineWatch:
             self._closing.wait(SEARCH_S)
 
     def _paths(self) -> list[Path]:
-        found: list[Path] = []
-        for folder in folders():
-            with suppress(OSError, OrinError):
-                check_folder(folder)
-                found += sockets(folder)
+        found = own_sockets()
         if self._pid is None:
             return found
         return [path for path in found if path.name.startswith(f"{self._pid}-")]

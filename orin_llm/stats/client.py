@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from orin_llm.errors import OrinError
-from orin_llm.stats.folder import check_folder, connect, folders, sockets
+from orin_llm.stats.folder import connect, own_sockets
 from orin_llm.stats.protocol import MAX_LINE_BYTES, PROTOCOL, decode
 
 HELLO_S = 1.0  # an engine that has not said hello by then is stopped, or none
@@ -40,12 +40,9 @@ class RunningEngine:
 def running_engines() -> list[RunningEngine]:
     """The user's engines that answer, by their sockets' names."""
     found = []
-    for folder in folders():
-        with suppress(OSError, OrinError):
-            check_folder(folder)
-            for path in sockets(folder):
-                with suppress(OSError, OrinError), attach(path) as attached:
-                    found.append(attached.engine)
+    for path in own_sockets():
+        with suppress(OSError, OrinError), attach(path) as attached:
+            found.append(attached.engine)
     return found
 
 

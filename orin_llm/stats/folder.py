@@ -11,7 +11,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
@@ -101,6 +101,16 @@ def listen(folder: Path) -> tuple[socket.socket, Path]:
 def sockets(folder: Path) -> list[Path]:
     """The sockets in the folder, whoever listens to them."""
     return sorted(path for path in folder.iterdir() if _NAME.fullmatch(path.name))
+
+
+def own_sockets() -> list[Path]:
+    """All of this user, whoever listens to them; none of folders that cannot be used."""
+    found: list[Path] = []
+    for folder in folders():
+        with suppress(OSError, OrinError):
+            check_folder(folder)
+            found += sockets(folder)
+    return found
 
 
 def connect(path: Path, timeout_s: float) -> socket.socket:
