@@ -75,17 +75,18 @@ class Sensors:
             source.close()
 
     def _search_now_and_then(self) -> None:
-        now_s = time.monotonic()
-        missing = {name: self._makers[name] for name in self.unavailable}
-        searching = self._search is not None and self._search.is_alive()
-        if searching or not missing or now_s - self._searched_s < _RETRY_S:
-            return
-        self._searched_s = now_s
-        # In a thread of its own: a driver or a service that is just starting may take its time.
-        self._search = threading.Thread(
-            target=self._open, args=(missing,), name="sensors", daemon=True
-        )
-        self._search.start()
+        with self._lock:  # whoever reads at the same time searches no second time
+            now_s = time.monotonic()
+            missing = {name: self._makers[name] for name in self.unavailable}
+            searching = self._search is not None and self._search.is_alive()
+            if self._closed or searching or not missing or now_s - self._searched_s < _RETRY_S:
+                return
+            self._searched_s = now_s
+            # In a thread of its own: a driver or service that is just starting may take its time.
+            self._search = threading.Thread(
+                target=self._open, args=(missing,), name="sensors", daemon=True
+            )
+            self._search.start()
 
     def _open(self, makers: Mapping[str, Maker]) -> None:
         for name, make in makers.items():
