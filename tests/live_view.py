@@ -122,6 +122,8 @@ def snapshots(count: int, **reading: float) -> list[Snapshot]:
 class ListFeed:
     """Gives these, then is over, or raises what stands among them."""
 
+    note = ""
+
     def __init__(
         self,
         entries: Sequence[Snapshot | Exception],

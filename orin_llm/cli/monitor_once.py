@@ -26,7 +26,7 @@ def to_json(subject: Subject, state: State) -> dict[str, Any]:
         "reading": state.snapshot.reading.to_json(),
         "engines": [engine.to_json() for engine in state.engines],
         "alerts": [alert.to_json() for alert in state.alerts],
-        "problems": dict(state.problems or {}),
+        "problems": dict(state.problems),
     }
 
 
@@ -37,7 +37,7 @@ def print_state(subject: Subject, state: State) -> None:
     reading = state.snapshot.reading
     for label, phrases in _machine(subject, reading):
         _print(label, phrases)
-    for name, problem in (state.problems or {}).items():
+    for name, problem in state.problems.items():
         _print("problem", [f"{name}: {problem}"])
     if not state.engines:
         print("\nno engine of this user runs")

@@ -24,6 +24,10 @@ class Feed(Protocol):
     def problems(self) -> Mapping[str, str]:
         """Why sources or engines give nothing at the newest snapshot, by their names."""
 
+    @property
+    def note(self) -> str:
+        """What is odd about where they come from, or ""."""
+
     def next(self) -> Snapshot | None:
         """The next snapshot; None when it is over.
 

@@ -32,7 +32,7 @@ def log_line(state: State) -> dict[str, Any]:
         **{name: value for name, value in reading.items() if name not in _NOT_LOGGED},
         "engines": [engine.to_json() for engine in state.engines],
         "alerts": [alert.to_json() for alert in state.alerts],
-        "problems": dict(state.problems or {}),
+        "problems": dict(state.problems),
     }
 
 

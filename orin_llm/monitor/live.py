@@ -12,6 +12,8 @@ from orin_llm.monitor.snapshot import Snapshot, Subject
 class LiveFeed:
     """Reads the sensors, and each engine's newest line, whenever it is asked."""
 
+    note = ""
+
     def __init__(
         self, sensors: Sensors, engines: EngineWatch, subject: Subject, interval_s: float
     ) -> None:

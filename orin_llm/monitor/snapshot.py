@@ -29,6 +29,11 @@ class Subject:
     budget_w: float | None = None
     peak_bandwidth_gb_s: float | None = None
 
+    @property
+    def is_jetson(self) -> bool:
+        """By what only Jetsons have; in a container some of it may not be seen."""
+        return any((self.l4t, self.jetpack, self.mode))
+
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from orin_llm.monitor.snapshot import Snapshot
@@ -102,4 +102,4 @@ class State:
     engines: tuple[EngineFigures, ...] = ()
     alerts: tuple[Alert, ...] = ()
     events: tuple[AlertEvent, ...] = ()
-    problems: Mapping[str, str] | None = None
+    problems: Mapping[str, str] = field(default_factory=dict)

@@ -107,8 +107,7 @@ def expected_power_w(subject: Subject) -> float | None:
     """What a machine should take at most: its mode's budget; None for a PC."""
     if subject.budget_w is not None:
         return subject.budget_w
-    is_jetson = subject.l4t is not None or subject.mode is not None
-    return POWER_W if is_jetson else None
+    return POWER_W if subject.is_jetson else None
 
 
 def find_file(root: Path = Path("/")) -> Path | None:

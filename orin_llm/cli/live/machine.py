@@ -40,18 +40,17 @@ def machine_measures(
     """Those that this machine has. `seen` are the keys of what was ever read."""
     reading = state.snapshot.reading
     alerts = [alert for alert in state.alerts if not alert.subject]
-    is_jetson = subject.l4t is not None or subject.jetpack is not None
     values = machine_values(reading)
     measures = [
         _load("gpu", "GPU", values, phrases(_clock(reading.gpu_mhz))),
         _load("emc", "EMC", values, _emc_phrases(reading, subject, "emc" in seen)),
         _power(reading, alerts, subject, thresholds.power_w),
-        _temperature(reading, alerts, thresholds.temperature_c, is_jetson),
+        _temperature(reading, alerts, thresholds.temperature_c, subject.is_jetson),
         _memory(reading, values),
         _vram(reading, values),
         _load("cpu", "CPU", values, _core_phrases(reading.cores, glyphs), rank=2),
     ]
-    always = _OF_A_JETSON if is_jetson else frozenset()
+    always = _OF_A_JETSON if subject.is_jetson else frozenset()
     return [
         measure
         for measure in measures
