@@ -16,7 +16,8 @@ __device__ void each_of_blocks(const Row & row, int32_t first_block, int32_t n, 
         __ballot_sync(all_lanes, lane < n && may_have(sampling::logit_of(row.block_key(first_block + lane))));
     for (; left != 0; left &= left - 1) {
         const int32_t block = first_block + __ffs(static_cast<int>(left)) - 1;
-        for (int32_t place = lane; place < block_size; place += 32) {
+        for (int32_t first = 0; first < block_size; first += 32) {
+            const int32_t place = first + lane;
             use(row.logit(chunk, block, place), block * block_size + place);
         }
     }

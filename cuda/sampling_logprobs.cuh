@@ -28,7 +28,7 @@ __device__ inline void put_logprob(const LogprobsParams & p, const Row & row, in
     p.logprobs[at] = static_cast<float>(static_cast<double>(row.logits[token]) - log_sum);
 }
 
-__global__ void __launch_bounds__(block_threads) sampling_logprobs_kernel(LogprobsParams p) {
+__global__ void __launch_bounds__(block_threads, 3) sampling_logprobs_kernel(LogprobsParams p) {
     auto & memory = *shared_memory<CutMemory>();
     const int32_t chosen = p.tokens[blockIdx.y];
     if (chosen < 0) {

@@ -182,7 +182,7 @@ def sampled_rows(draw: st.DrawFn) -> tuple[Logits, Lane]:
     return logits_of(draw(st.sampled_from(SHAPES)), n_vocab, int(rng.integers(1 << 32))), lane
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(sampled_rows(), st.integers(0, 9))
 def test_any_row_gives_the_token_of_the_reference(
     kernels: Kernels, row: tuple[Logits, Lane], order: int
@@ -229,6 +229,16 @@ def test_top_k_keeps_no_other_token_of_the_blocks_where_its_tokens_are(kernels: 
     assert_same(kernels, [row] * len(lanes), lanes)
 
 
+def test_top_k_may_keep_all_but_one(kernels: Kernels) -> None:
+    row = np.array([0.0, -1.0, 0.0], np.float32)
+    lanes = [
+        Lane(Rule(temperature=1e6, top_k=k), position=position)
+        for k in (2, 3)
+        for position in range(6)
+    ]
+    assert_same(kernels, [row] * len(lanes), lanes)
+
+
 def cumulative_weights(logits: Logits) -> list[int]:
     """Of the tokens in falling order of their logits."""
     _, weights = workspace(len(logits)).candidates(SamplingRow(params(PLAIN), logits))
@@ -264,6 +274,36 @@ def test_top_p_stops_where_its_sum_is_reached_and_not_one_unit_before(
     assert_same(kernels, rows, lanes)
 
 
+def test_top_p_sums_over_blocks_in_which_every_token_weighs_little(kernels: Kernels) -> None:
+    row = np.full(200, -np.inf, np.float32)
+    row[0] = 0.0
+    row[64:128] = -15.0  # e^-15 is 328 of 2^30; top-p leaves away 64
+    rule = Rule(temperature=1e6, top_p=1 - 2**-24, order="llama")
+    assert_same(kernels, [row] * 4, [Lane(rule, position=position) for position in range(4)])
+
+
+def test_a_token_that_weighs_next_to_nothing_is_drawn_where_its_turn_is(kernels: Kernels) -> None:
+    row = np.full(301, -np.inf, np.float32)
+    row[[0, 300]] = 0.0
+    row[32:256:32] = -17.3  # 33 of 2^30: a float sum would lose them
+    lanes = [Lane(PLAIN, position=i) for i in (8_423_724, 9_781_710, 23_839_966)]
+    assert drawn(kernels, [row] * 3, lanes) == [160, 96, 192]
+    assert_same(kernels, [row] * 3, lanes)
+
+
+def test_the_draw_goes_over_to_the_next_token_at_the_exact_number(kernels: Kernels) -> None:
+    last_of_first, first_of_second = 1_856_579_368, 4_332_806_593  # r is 2^30 - 1, and 2^30
+    pairs = [(0, 1), (7, 8), (2047, 2048)]  # of a thread, of neighbours, of neighbouring blocks
+    rows, lanes = [], []
+    for pair in pairs:
+        row = np.full(2049, -np.inf, np.float32)
+        row[list(pair)] = 0.0
+        rows += [row, row]
+        lanes += [Lane(PLAIN, position=last_of_first), Lane(PLAIN, position=first_of_second)]
+    assert drawn(kernels, rows, lanes) == [token for pair in pairs for token in pair]
+    assert_same(kernels, rows, lanes)
+
+
 # Which order threads and blocks have
 
 
@@ -274,7 +314,7 @@ def test_the_order_of_threads_does_not_matter(kernels: Kernels) -> None:
         Lane(rule, [2499, 3, 3], [(9, 2.0)], seed=9)
         for rule in (DEFAULT, NUCLEUS, PENALIZED, PLAIN, Rule(1.4, 300, 0.7, order="llama"), GREEDY)
     ]
-    for order in range(5):
+    for order in range(4):
         assert_same(kernels, rows, lanes, order)
 
 
@@ -391,9 +431,9 @@ def test_any_row_gives_the_log_probabilities_of_the_reference(
 
 
 def test_large_vocabularies_give_the_log_probabilities_of_the_reference(kernels: Kernels) -> None:
-    assert_same_logprobs(kernels, [logits_of("normal", 128_256)], [128_255], 20)
-    rows = [logits_of(shape, 32_000) for shape in ("equal", "few values")]
-    assert_same_logprobs(kernels, rows, [31_999, 0], 20)
+    assert_same_logprobs(kernels, [logits_of("few values", 128_256)], [128_255], 20)
+    rows = [logits_of(shape, 10_000) for shape in ("equal", "normal")]
+    assert_same_logprobs(kernels, rows, [9_999, 0], 20)
 
 
 def test_a_row_without_a_token_has_no_log_probabilities(kernels: Kernels) -> None:
