@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
+
+from orin_llm.host.own_package import importing_environment
 
 _ASK = """
 import json
@@ -62,13 +62,11 @@ def build_info(python: str = sys.executable) -> Build:
     A child process asks: code for a processor with more instructions dies of an illegal one, and
     a missing CUDA library fails the import; this process must be able to say so.
     """
-    package = str(Path(__file__).parents[2])  # found there, wherever this command is run
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
     try:
         done = subprocess.run(
             [python, "-c", _ASK],
             cwd="/",  # a checkout there would be imported instead
-            env={**os.environ, "PYTHONPATH": path},
+            env=importing_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

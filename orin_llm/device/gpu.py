@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from orin_llm.host.programs import ask
+
 _NVIDIA = "0x10de"
+_SMI_TIMEOUT_S = 15
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 _QUERY = "index,uuid,name,memory.total,memory.free,compute_cap,driver_version"
 # Compute capability by the device tree's name of the chip.
@@ -101,10 +103,8 @@ def _nvidia_smi() -> tuple[list[list[str]], str]:
         return [], ""
     command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=15, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
+        done = ask(command, _SMI_TIMEOUT_S)
+    except OSError as error:
         return [], f"nvidia-smi does not answer ({error})"
     if done.returncode != 0:
         said = (done.stdout + done.stderr).strip().splitlines() or ["it said nothing"]

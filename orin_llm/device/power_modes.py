@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from orin_llm.device.caps import cap_mhz, sms_left
 from orin_llm.device.nodes import read_text
 from orin_llm.errors import DeviceUnavailable, UsageError
+from orin_llm.host.programs import ask
 
 _MODE = re.compile(r"<\s*POWER_MODEL\s+ID=([0-9]{1,6})\s+NAME=(\S+?)\s*>")
 _DEFAULT = re.compile(r"<\s*PM_CONFIG\s+DEFAULT=([0-9]{1,6})\s*>")
@@ -131,7 +131,7 @@ def current_power_mode(modes: PowerModes, root: Path = Path("/")) -> PowerMode |
 
     Asking needs no rights.
     """
-    return _ask_nvpmodel(modes) or _status_file(modes, root)
+    return _ask_nvpmodel(modes) or recorded_power_mode(modes, root)
 
 
 def _ask_nvpmodel(modes: PowerModes) -> PowerMode | None:
@@ -139,16 +139,8 @@ def _ask_nvpmodel(modes: PowerModes) -> PowerMode | None:
     if program is None:
         return None
     try:
-        done = subprocess.run(
-            [program, "-q"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_QUERY_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = ask([program, "-q"], _QUERY_TIMEOUT_S)
+    except OSError:
         return None
     # `NV Power Mode: MODE_30W`; lines with warnings may come first.
     told = re.search(r"^NV Power Mode: *(\S+)", done.stdout, re.MULTILINE)
@@ -157,7 +149,8 @@ def _ask_nvpmodel(modes: PowerModes) -> PowerMode | None:
     return next((mode for mode in modes.modes if mode.name == told[1]), None)
 
 
-def _status_file(modes: PowerModes, root: Path) -> PowerMode | None:
+def recorded_power_mode(modes: PowerModes, root: Path = Path("/")) -> PowerMode | None:
+    """The mode that the next boot takes, from the file that nvpmodel keeps; None without one."""
     status = _STATUS.search(read_text(root / "var/lib/nvpmodel/status") or "")
     return modes.with_id(int(status[1])) if status else None
 

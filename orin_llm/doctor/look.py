@@ -17,7 +17,7 @@ from orin_llm.device.build import Build, build_info
 from orin_llm.device.caps import read_caps
 from orin_llm.device.gpu import Gpus, find_gpus
 from orin_llm.device.nodes import CPU, EMC_CLOCK, cpu_list, read_int, read_text
-from orin_llm.device.power_modes import current_power_mode, read_power_modes
+from orin_llm.device.power_modes import current_power_mode, read_power_modes, recorded_power_mode
 from orin_llm.device.reading import Reading
 from orin_llm.device.setup.snapshot import load_snapshot
 from orin_llm.device.setup.system import System as Setup
@@ -37,7 +37,6 @@ Report = Callable[[str], None]  # is told what is done next
 
 _INTERVAL_MS = 100
 _FIRST_LINE_S = 1.5  # tegrastats takes a moment to print
-_STATUS = re.compile(r"pmode:([0-9]{1,6})")
 _FAN_PROFILE = re.compile(r"FAN_PROFILE[:\s]+(\w+)")
 _FAN, _FAN_STATUS = "/etc/nvfancontrol.conf", "/var/lib/nvfancontrol/status"
 _FAN_DEFAULT = re.compile(r"(?m)^\s*FAN_DEFAULT_PROFILE\s+(\S+)")
@@ -154,14 +153,13 @@ def _power(root: Path) -> Power:
         modes = read_power_modes(root)
     except DeviceUnavailable:
         return Power()
-    recorded = _STATUS.search(read_text(root / "var/lib/nvpmodel/status") or "")
     by_setup = False
     with suppress(OrinError, OSError):  # a damaged record is for the setup to tell of
         by_setup = "power-mode" in load_snapshot(Setup(root)).before
     return Power(
         modes=modes,
         now=current_power_mode(modes, root),
-        at_boot=modes.with_id(int(recorded[1])) if recorded else None,
+        at_boot=recorded_power_mode(modes, root),
         by_setup=by_setup,
     )
 

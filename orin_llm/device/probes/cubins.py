@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
+
+from orin_llm.host.programs import ask
 
 _FOLDER = "usr/local/cuda/bin"  # where JetPack has it, often not on PATH
 _TIMEOUT_S = 30
@@ -25,20 +26,12 @@ def elf_architectures(module: Path, root: Path = Path("/")) -> tuple[str, ...] |
     if program is None:
         return None
     try:
-        done = subprocess.run(
-            [program, "--list-elf", str(module.absolute())],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        done = ask([program, "--list-elf", str(module.absolute())], _TIMEOUT_S)
+    except OSError:
         return None
-    found = set(_CUBIN.findall(done.stdout))
-    told = done.returncode == 0 or any(text in done.stdout for text in _NO_BINARY_CODE)
+    said = done.stdout + done.stderr
+    found = set(_CUBIN.findall(said))
+    told = done.returncode == 0 or any(text in said for text in _NO_BINARY_CODE)
     return tuple(sorted(found, key=_number)) if told else None
 
 

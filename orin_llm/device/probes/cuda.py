@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from tempfile import TemporaryFile
 from typing import IO, Any
 
 from orin_llm.host.memory import read_memory
+from orin_llm.host.own_package import importing_environment
 
 _TIMEOUT_S = 20
 _KILL_TIMEOUT_S = 2  # a process that waits inside a driver may outlive SIGKILL
@@ -67,7 +67,7 @@ def probe_cuda(root: Path = Path("/"), timeout_s: float = _TIMEOUT_S) -> CudaPro
         process = subprocess.Popen(
             [*command, str(read_memory(root).available)],
             cwd="/",  # a checkout there would be imported instead
-            env=_environment(),
+            env=importing_environment(),
             stdin=subprocess.DEVNULL,
             stdout=report,
             stderr=said,
@@ -82,12 +82,6 @@ def probe_cuda(root: Path = Path("/"), timeout_s: float = _TIMEOUT_S) -> CudaPro
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_KILL_TIMEOUT_S)
         return _understand(_lines(report), end, _lines(said))
-
-
-def _environment() -> dict[str, str]:
-    package = str(Path(__file__).parents[3])  # found there, wherever this command is run
-    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH"))))
-    return {**os.environ, "PYTHONPATH": path}
 
 
 def _end(status: int) -> str:

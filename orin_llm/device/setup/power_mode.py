@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from orin_llm.device.nodes import TPC_MASK, first_int
-from orin_llm.device.power_modes import PowerMode, current_power_mode, read_power_modes
+from orin_llm.device.power_modes import (
+    PowerMode,
+    current_power_mode,
+    read_power_modes,
+    recorded_power_mode,
+)
 from orin_llm.device.setup.change import Change, NotPossible, State
 from orin_llm.device.setup.system import System
 from orin_llm.errors import OrinError
@@ -60,10 +63,7 @@ class PowerModeChange(Change):
 
 def _mode_at_boot(system: System) -> PowerMode | None:
     modes = read_power_modes(system.root)
-    recorded = re.search(r"pmode:(\d+)", system.read(STATUS) or "")
-    if recorded and (mode := modes.with_id(int(recorded[1]))):
-        return mode
-    return current_power_mode(modes, system.root)
+    return recorded_power_mode(modes, system.root) or current_power_mode(modes, system.root)
 
 
 def _with_mode(status: str, mode_id: int) -> str:
