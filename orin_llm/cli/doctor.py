@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orin_llm.cli.options import flag
+from orin_llm.cli.root_option import Root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,9 +47,7 @@ def doctor(
         flag("--no-load", panel=WHAT, help="Put neither the memory nor the disk under load."),
     ] = False,
     as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
-    root: Annotated[
-        Path, typer.Option("--root", hidden=True, help="Folder that stands for / (tests).")
-    ] = Path("/"),
+    root: Root = Path("/"),
 ) -> None:
     """Say what was built, what this machine has, what hurts, and what to do about it.
 

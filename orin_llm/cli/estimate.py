@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
+from orin_llm.cli.root_option import Root
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,11 +39,11 @@ class BoardOptions:
         flag("--mode", panel=BOARD, help="Power modes, such as MAXN,30W; all of the board's."),
     ] = None
 
-    def target(self) -> Target:
+    def target(self, root: Path) -> Target:
         """The board's rates and memory; UsageError for one that is not known."""
         from orin_llm.estimate.target import chosen_modes, module_named, shipped_target, this_board
 
-        target = shipped_target(module_named(self.board)) if self.board else this_board()
+        target = shipped_target(module_named(self.board)) if self.board else this_board(root)
         return replace(target, modes=chosen_modes(target.modes, self.mode))
 
 
@@ -112,6 +114,7 @@ def estimate(
         flag("--check", panel=OUTPUT, help="Print what published results imply, and no estimate."),
     ] = False,
     as_json: Annotated[bool, flag("--json", panel=OUTPUT, help="Print one JSON object.")] = False,
+    root: Root = Path("/"),
 ) -> None:
     """Work out TTFT, TPOT and memory of a model on an AGX Orin: an estimate, not a measurement.
 
@@ -137,7 +140,7 @@ def estimate(
     from orin_llm.gguf.header import read_model_header
     from orin_llm.models.store import resolve
 
-    target, factors = board.target(), efficiency.factors()
+    target, factors = board.target(root), efficiency.factors()
     given = None if depth is None else parse_numbers(depth, "--depth", least=1)
     path = resolve(model)
     header = read_model_header(path)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orin_llm.cli.option_groups import with_option_groups
+from orin_llm.cli.root_option import Root
 from orin_llm.errors import DeviceUnavailable, OrinError
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ app = typer.Typer(
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on stderr.")]
-Root = Annotated[
-    Path, typer.Option("--root", hidden=True, help="Folder that stands for / (tests).")
-]
 
 
 @dataclass(frozen=True)
