@@ -52,8 +52,7 @@ def monitor(
     """
     check_options(mode, what, alert, recording)
     with ExitStack() as stack:
-        feed = _open_feed(mode, what, recording, root)
-        stack.callback(feed.close)
+        feed = _open_feed(mode, what, recording, root, stack)
         thresholds = _thresholds(alert.config, feed.subject, root)
         recorder = _open_recorder(recording.record, feed, stack)
         if mode.once:
@@ -66,12 +65,18 @@ def monitor(
 
 
 def _open_feed(
-    mode: ModeOptions, what: WhatOptions, recording: RecordingOptions, root: Path
+    mode: ModeOptions,
+    what: WhatOptions,
+    recording: RecordingOptions,
+    root: Path,
+    stack: ExitStack,
 ) -> Feed:
     if recording.replay is not None:
         from orin_llm.monitor.recording import Replay
 
-        return Replay(recording.replay)
+        replay = Replay(recording.replay)
+        stack.callback(replay.close)
+        return replay
     from orin_llm.device.board import read_board
     from orin_llm.device.sources import open_sensors
     from orin_llm.monitor.engines import EngineWatch
@@ -84,6 +89,7 @@ def _open_feed(
     sensor_ms = min(mode.interval_s, MAX_SENSOR_S) * 1e3
     sensors = open_sensors(board, sensor_ms, what.source or "auto", root)
     feed = LiveFeed(sensors, engines, subject, mode.interval_s)
+    stack.callback(feed.close)
     if mode.once or mode.headless:
         feed.settle(SETTLE_S)
     return feed
@@ -171,9 +177,8 @@ def _show(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, speed: 
 
 
 def _tell_odd(feed: Feed, recorder: Recorder | None) -> None:
-    note = getattr(feed, "note", "")
-    if note:
-        _tell(f"note: {note}")
+    if feed.note:
+        _tell(f"note: {feed.note}")
     if recorder is not None and recorder.problem:
         _tell(f"error: {recorder.problem}")
 
