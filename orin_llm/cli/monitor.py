@@ -8,7 +8,7 @@ import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -22,6 +22,7 @@ from orin_llm.cli.monitor_options import (
 )
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.render import visible
+from orin_llm.cli.root_option import Root
 from orin_llm.errors import OrinError
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ def monitor(
     what: WhatOptions,
     alert: AlertOptions,
     recording: RecordingOptions,
-    root: Annotated[
-        Path, typer.Option("--root", hidden=True, help="Folder that stands for / (tests).")
-    ] = Path("/"),
+    root: Root = Path("/"),
 ) -> None:
     """Watch the board and its engines: a live view, one look (--once), or a log (--headless).
 
