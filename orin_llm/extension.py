@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import sys
+from pathlib import Path
 from types import ModuleType
 
 from orin_llm.errors import DeviceUnavailable
@@ -34,6 +36,12 @@ def load_extension() -> ModuleType:
         if isinstance(error.__cause__, KeyboardInterrupt):  # Ctrl-C while it began
             raise error.__cause__ from None
         raise DeviceUnavailable(_advice(str(error))) from None
+
+
+def extension_file() -> Path | None:
+    """The module's file, found without loading it; None if it is not built for this Python."""
+    found = importlib.util.find_spec(_MODULE)
+    return Path(found.origin) if found is not None and found.origin else None
 
 
 def _advice(error: str) -> str:

@@ -110,3 +110,12 @@ def test_ctrl_c_while_the_module_begins_stays_ctrl_c(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(extension.importlib, "import_module", interrupted)
     with pytest.raises(KeyboardInterrupt):
         extension.load_extension()
+
+
+def test_the_module_of_this_python_is_found_without_loading_it(checkout: Path) -> None:
+    package = checkout / "orin_llm"
+    program = "from orin_llm.extension import extension_file; print(extension_file())"
+    (package / "_native.cpython-39-x86_64-linux-gnu.so").touch()
+    assert in_checkout(checkout, python(program)).stdout == "None\n"
+    (package / MODULE).write_text("half a download")
+    assert in_checkout(checkout, python(program)).stdout == f"{package / MODULE}\n"

@@ -25,6 +25,7 @@ from orin_llm.device.sources import Sensors, open_sensors
 from orin_llm.doctor.build import is_loadable
 from orin_llm.doctor.machine import Machine, Model, Power, Swap, System
 from orin_llm.errors import DeviceUnavailable, ModelFileError, OrinError
+from orin_llm.extension import extension_file
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
 from orin_llm.models.names import DEFAULT_MODEL
@@ -139,13 +140,8 @@ def _cuda(
     from orin_llm.device.probes.cuda import probe_cuda
 
     report("trying CUDA")
-    module = _module() if build.cuda else None
+    module = extension_file() if build.cuda else None
     return probe_cuda(root), elf_architectures(module, root) if module else None
-
-
-def _module() -> Path | None:
-    """The extension's file; found without loading it."""
-    return next(Path(__file__).parents[1].glob("_native*.so"), None)
 
 
 def _power(root: Path) -> Power:
