@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 EMC_MAX_MHZ = 3199  # the highest step of LPDDR5's clock
 EMC_TRAP_MHZ = 2133  # where the firmware caps it at boot, until a service of JetPack lifts that
+THROTTLING_C = 99.0  # where the kernel lowers the clocks; it shuts down at 104.5
 SMS_PER_TPC = 2
 # Dense products on the tensor cores, two operations to a multiply-add. NVIDIA's technical brief of
 # the AGX Orin states 170 sparse int8 TOPS for 16 SMs at 1.3 GHz: 85 dense, and half that in f16.

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orin_llm.device.probes.cuda_child import MOST_BYTES, POOL_BYTES
 from orin_llm.doctor.finding import Finding, Level
 from orin_llm.doctor.machine import Machine
 from orin_llm.host.units import size_text
 
-# The probe tries no more than this; what it gets should not be far below.
-_TRIED_BYTES = 8 << 30
 _LEAST_OF_TRIED = 0.5
 # Of the memory's bandwidth. Published decoding on an AGX Orin reaches 57 to 79 % of it, and a plain
 # copy reads and writes whole rows.
@@ -61,7 +60,7 @@ def virtual_memory(machine: Machine) -> Iterator[Finding]:
             check,
             "hurts" if machine.build.cuda else "warning",
             f"virtual memory fails, and a model does not load: {probe.vmm_problem}",
-            expected="addresses for a pool of 34.36 GB, as llama.cpp takes them",
+            expected=f"addresses for a pool of {size_text(POOL_BYTES)}, as llama.cpp takes them",
             fix="reboot and look again; if it stays so, llama.cpp has to be built with "
             "GGML_CUDA_NO_VMM (its other allocator, some 2 % slower)",
         )
@@ -83,7 +82,7 @@ def largest_block(machine: Machine) -> Iterator[Finding]:
         yield Finding(check, "ok", f"{size} can be had in one block")
         return
     there = machine.memory.available if probe.integrated else probe.total_bytes or 0
-    wanted = min(_TRIED_BYTES, there)
+    wanted = min(MOST_BYTES, there)
     yield Finding(
         check,
         "hurts" if probe.largest_bytes < _LEAST_OF_TRIED * wanted else "note",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orin_llm.device.modules import THROTTLING_C
 from orin_llm.doctor.finding import Finding
 from orin_llm.doctor.machine import Machine
 
-THROTTLING_C = 99.0  # where the kernel lowers clocks; it shuts down at 104.5
 WARM_C = 85.0
 
 

@@ -9,12 +9,12 @@ from orin_llm.cli.live.glyphs import Glyphs
 from orin_llm.cli.live.measure import NEARLY, Measure, phrases, tone_of
 from orin_llm.cli.live.text import Line, Span, Tone
 from orin_llm.cli.numbers import MISSING, limit, sizes, tenths, whole
+from orin_llm.device.modules import THROTTLING_C
 from orin_llm.device.reading import Core, Reading
 from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import Alert, State
 from orin_llm.monitor.thresholds import Threshold, Thresholds
 
-THROTTLING_C = 99.0  # where the software of a Jetson begins to slow it down
 _HOTTEST_SHOWN_C = 110.0
 _BEYOND = 1.25  # of a limit: where its bar ends
 # What a Jetson has in any case. A PC has what was read once.

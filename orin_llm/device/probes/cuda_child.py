@@ -34,7 +34,7 @@ STEP_BYTES = 16 << 20
 SPARE_BYTES = 1 << 30  # of one common memory: the system and the desktop live there too
 _SPARE_GPU_BYTES = 256 << 20
 _ALLOCATION_S = 1.0
-_POOL_BYTES = 32 << 30  # what llama.cpp reserves
+POOL_BYTES = 32 << 30  # what llama.cpp reserves
 _COPY_BYTES = 256 << 20
 _LEAST_COPY_BYTES = 32 << 20  # less could stay in a cache
 _WARM_UP_MS, _COPY_MS = 100, 300  # clocks rise meanwhile
@@ -118,10 +118,10 @@ def _map_one_granule(driver: Driver, device: int) -> None:
     properties = MemoryProperties(type=_PINNED, location=location)
     size, handle, address = c_size_t(), c_uint64(), c_uint64()
     driver.call("cuMemGetAllocationGranularity", size, properties, _RECOMMENDED)
-    granule, pool = f" of {size_text(size.value)}", f" of {size_text(_POOL_BYTES)}"
+    granule, pool = f" of {size_text(size.value)}", f" of {size_text(POOL_BYTES)}"
     with ExitStack() as stack:
-        driver.call("cuMemAddressReserve", address, _POOL_BYTES, 0, 0, 0, of=pool)
-        stack.callback(driver.call, "cuMemAddressFree", address, _POOL_BYTES)
+        driver.call("cuMemAddressReserve", address, POOL_BYTES, 0, 0, 0, of=pool)
+        stack.callback(driver.call, "cuMemAddressFree", address, POOL_BYTES)
         driver.call("cuMemCreate", handle, size, properties, 0, of=granule)
         with ExitStack() as until_mapped:
             until_mapped.callback(driver.call, "cuMemRelease", handle)
