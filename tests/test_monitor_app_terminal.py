@@ -186,8 +186,10 @@ def test_the_shell_can_stop_it_and_bring_it_back(start: Start, board: Machine) -
     child.expect(pexpect.EOF)
 
 
-def test_a_terminal_that_is_gone_ends_it(start: Start, board: Machine) -> None:
-    child = start(machine=board)
+@pytest.mark.parametrize("trap", ["", "trap '' HUP; "], ids=["", "ignored-hang-up"])
+def test_a_terminal_that_is_gone_ends_it(start: Start, board: Machine, trap: str) -> None:
+    line = f"{trap}exec {sys.executable} -m orin_llm.cli monitor --root {board.root}"
+    child = start(command=["/bin/sh", "-c", line], PATH=board.path)
     see(child, "92 %")
     assert hung_up(child) == 129
 

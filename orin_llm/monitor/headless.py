@@ -14,7 +14,7 @@ from orin_llm.monitor.numbers import json_line
 from orin_llm.monitor.output import LineOutput
 from orin_llm.monitor.recording import Recorder
 from orin_llm.monitor.state import AlertEvent, State
-from orin_llm.monitor.stop_signals import StopSignals
+from orin_llm.monitor.stop_signals import StopSignals, stop_signals
 from orin_llm.monitor.watch import Watch
 
 END_S = 2.0  # for what is under way when the end is asked for
@@ -65,7 +65,7 @@ class Agent:
             OSError: the log cannot be written; BrokenPipeError: nobody reads it any more.
             OrinError: a snapshot cannot be read.
         """
-        with StopSignals() as stop:
+        with stop_signals() as stop:
             try:
                 due_s = time.monotonic()
                 while stop.number is None and (state := self._next()) is not None:
@@ -87,7 +87,7 @@ class Agent:
         Raises:
             OSError, OrinError: as `run`.
         """
-        with StopSignals() as stop:
+        with stop_signals() as stop:
             try:
                 while stop.number is None and (state := self._next()) is not None:
                     for event in state.events:

@@ -5,56 +5,55 @@ from __future__ import annotations
 import os
 import signal
 import time
-from types import FrameType, TracebackType
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
 
-ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+from orin_llm.host.signals import handled
+
 _AGAIN_S = 1.0  # some send a signal to a process and once more to its group
 
 
 class StopSignals:
-    """While its `with` block runs, signals to end do nothing but to be noted here.
-
-    For the main thread. A signal that was ignored before stays so. One that comes a second or more
-    after the first ends the program at once, should something not come to its end.
+    """Signals to end that have come.
 
     Attributes:
         number: of the first that came; None as long as none has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reading: int, writing: int) -> None:
+        """The ends of a pipe; that for writing does not block."""
         self.number: int | None = None
         self._noted_s = 0.0
-        self._reading, self._writing = -1, -1
-        self._before: dict[int, Any] = {}
+        self._reading, self._writing = reading, writing
 
     def fileno(self) -> int:
         """Of a file descriptor that can be read from as soon as one has come."""
         return self._reading
 
-    def __enter__(self) -> StopSignals:
-        self._reading, self._writing = os.pipe()
-        os.set_blocking(self._writing, False)
-        for number in ENDING:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                self._before[number] = signal.signal(number, self._note)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        os.close(self._reading)
-        os.close(self._writing)
-
-    def _note(self, number: int, _frame: FrameType | None) -> None:
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """The handler of the signals."""
         if self.number is None:
             self.number, self._noted_s = number, time.monotonic()
             os.write(self._writing, b"\0")
         elif time.monotonic() - self._noted_s >= _AGAIN_S:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
+
+
+@contextmanager
+def stop_signals() -> Iterator[StopSignals]:
+    """Within the block, signals to end do nothing but to be noted in what is given.
+
+    For the main thread. A signal that was ignored before stays so. One that comes a second or more
+    after the first ends the program at once, should something not come to its end.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    stop = StopSignals(reading, writing)
+    try:
+        with handled(stop.note):
+            yield stop
+    finally:
+        os.close(reading)
+        os.close(writing)

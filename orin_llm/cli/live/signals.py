@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import termios
 import threading
@@ -12,8 +11,9 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+from orin_llm.host.signals import handled
+
 GRACE_S = 5.0  # for the app to end by itself
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # The ordinary screen, the cursor, wrapping, and keys as they are sent without asking.
 _RESTORE = b"\x1b[<u\x1b[?2004l\x1b[?7h\x1b[?1004l\x1b[?1049l\x1b[?25h"
 
@@ -36,14 +36,13 @@ def ended_by_signals(end: Callable[[int], None]) -> Iterator[None]:
         watchdogs.append(watchdog)
         end(code)
 
-    saved = {number: signal.signal(number, on_signal) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for watchdog in watchdogs:
-            watchdog.cancel()
-        for number, handler in saved.items():
-            signal.signal(number, handler)
+    # Also those that are ignored: the driver tells by SIGHUP that the terminal is gone.
+    with handled(on_signal, ignored_too=True):
+        try:
+            yield
+        finally:
+            for watchdog in watchdogs:
+                watchdog.cancel()
 
 
 def _terminal_attributes() -> list[Any] | None:

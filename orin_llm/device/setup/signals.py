@@ -9,9 +9,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from orin_llm.errors import OrinError
-
-# The last is sent when the terminal is closed, or the network to it fails.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from orin_llm.host.signals import handled
 
 
 class Stopped(OrinError):
@@ -58,15 +56,8 @@ def signals_held(notice: bool = True) -> Iterator[StopRequest]:
     the main thread only.
     """
     request = StopRequest(notice)
-    before = {number: signal.getsignal(number) for number in _SIGNALS}
-    held = [number for number in _SIGNALS if before[number] is not signal.SIG_IGN]
-    for number in held:
-        signal.signal(number, request.receive)
-    try:
+    with handled(request.receive):
         yield request
-    finally:
-        for number in held:
-            signal.signal(number, before[number])
 
 
 def _name(number: int) -> str:
