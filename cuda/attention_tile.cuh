@@ -63,8 +63,8 @@ class TileReader {
         unit_ = place_of_unit(type_, unit);
         from_ = is_k ? k : v;
         row_bytes_ = is_k ? kv.k_row_bytes : kv.v_row_bytes;
-        to_ = (is_k ? keys : values) + unit * kv_unit;
-        stride_ = is_k ? AttentionMemory::key_stride(kv.head_dim_k) : kv.head_dim_v;
+        to_ = reinterpret_cast<float4 *>((is_k ? keys : values) + unit * kv_unit);
+        stride_ = (is_k ? AttentionMemory::key_stride(kv.head_dim_k) : kv.head_dim_v) / 4;
     }
 
     // n positions
@@ -92,9 +92,8 @@ class TileReader {
                 if (const int row = first + i * step; row < n) {
                     float x[kv_unit];
                     packed[i].unpack(unit_, x);
-                    auto * place = reinterpret_cast<float4 *>(to_ + row * stride_);
-                    place[0] = make_float4(x[0], x[1], x[2], x[3]);
-                    place[1] = make_float4(x[4], x[5], x[6], x[7]);
+                    to_[row * stride_] = make_float4(x[0], x[1], x[2], x[3]);
+                    to_[row * stride_ + 1] = make_float4(x[4], x[5], x[6], x[7]);
                 }
             }
         }
@@ -106,8 +105,8 @@ class TileReader {
     int first_row_;
     const char * from_;
     int64_t row_bytes_;
-    float * to_;
-    int stride_;
+    float4 * to_;
+    int stride_;  // of a row, in float4
 };
 
 // Each thread multiplies a part of one key with all rows of q. The parts' channels alternate, 16 bytes at a time.
