@@ -246,7 +246,7 @@ def test_builds_that_nobody_used_for_long_are_removed(old_builds: Path) -> None:
 
 
 def test_a_build_in_progress_is_not_removed(old_builds: Path) -> None:
-    from orin_llm.upstream.locking import file_lock
+    from orin_llm.host.locking import file_lock
 
     with file_lock(old_builds / "unfinished.lock"):
         remove_unused(old_builds, days=30)

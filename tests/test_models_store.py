@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.host.locking import file_lock
 from orin_llm.models.manifest import MANIFEST, Manifest, StoredFile
 from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.models.store import Store, default_root, resolve
-from orin_llm.upstream.locking import file_lock
 
 
 def put(store: Store, name: str, source: str = "test", data: bytes = b"data") -> Manifest:

@@ -1,1 +1,4 @@
-"""The machine this process runs on: processor and memory, as far as a container may use them."""
+"""The machine this process runs on, and its system: processor, memory, files, programs, signals.
+
+Standard library only: the build imports this package before any dependency is installed.
+"""

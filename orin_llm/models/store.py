@@ -17,11 +17,11 @@ from pathlib import Path
 
 from orin_llm.errors import ModelFileError, OrinError
 from orin_llm.host.disk import folder_bytes
+from orin_llm.host.locking import OnWait, file_lock
 from orin_llm.models import reference
 from orin_llm.models.manifest import MANIFEST, Manifest
 from orin_llm.models.names import normalise
 from orin_llm.models.reference import HubReference, NameReference, PathReference
-from orin_llm.upstream.locking import OnWait, file_lock
 
 
 def default_root() -> Path:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from orin_llm.errors import OrinError
 from orin_llm.host.disk import sha256
-from orin_llm.upstream.locking import file_lock
+from orin_llm.host.locking import file_lock
 
 
 class UpstreamError(OrinError):

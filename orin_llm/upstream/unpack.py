@@ -9,8 +9,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
+from orin_llm.host.locking import file_lock
 from orin_llm.upstream.fetch import PIN, Pin, UpstreamError, cache_dir, fetch_sdist, no_report
-from orin_llm.upstream.locking import file_lock
 
 LLAMA_ROOT = "vendor/llama.cpp"
 

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from native.errors import BuildError
-from orin_llm.upstream.locking import file_lock
+from orin_llm.host.locking import file_lock
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
 _SECONDS_BETWEEN_LINES = 20.0  # where stderr is no terminal

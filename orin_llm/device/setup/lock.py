@@ -9,7 +9,7 @@ from pathlib import Path
 
 from orin_llm.device.setup.system import System
 from orin_llm.errors import OrinError
-from orin_llm.upstream.locking import file_lock
+from orin_llm.host.locking import file_lock
 
 LOCK = "/run/orin-llm-setup.lock"  # its text says who holds it: `1234 apply`
 
