@@ -8,6 +8,13 @@
 # Only the answer goes to stdout. It can be run again: what is there already is kept.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+case ${1:-} in
+    -*)  # no prompt: the answer would be a guess at what was meant
+        sed -n '2,8s/^# \{0,1\}//p' scripts/quickstart.sh >&2
+        [[ $1 == -h || $1 == --help ]] || exit 2
+        exit 0
+        ;;
+esac
 # shellcheck source=scripts/system_packages.sh
 source scripts/system_packages.sh
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import TracebackType
@@ -13,6 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from orin_llm import __version__
+from orin_llm.cli.paragraphs import output_width, print_paragraph, wrapped
 from orin_llm.cli.render import tolerate_narrow_encoding, visible
 from orin_llm.device.board import Board
 from orin_llm.device.build import Build
@@ -41,7 +41,6 @@ _COUNTED = {
 _FACT_CELLS = 11
 _LEVEL_CELLS = 9
 _LEAST_LAST_COLUMN = 40  # cells; with less the text goes under the check's name
-_WHOLE_LINES = 1 << 20  # where a program reads them
 
 
 class StepLine:
@@ -78,20 +77,16 @@ def print_doctor(machine: Machine, store: Store, findings: Sequence[Finding]) ->
     """The machine, the findings, and their sum."""
     tolerate_narrow_encoding(sys.stdout)
     console = Console(highlight=False)
-    width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else _WHOLE_LINES
+    width = output_width()
     for name, value in facts(machine, store):
-        first, *more = _wrapped(value, width - _FACT_CELLS)
-        print(f"{name:<{_FACT_CELLS}}{first}")
-        for line in more:
-            print(" " * _FACT_CELLS + line)
+        print_paragraph(value, name, _FACT_CELLS)
     print()
     check_cells = max(len(finding.check) for finding in findings) + 2
     for finding in findings:
         for styled in _lines(finding, check_cells, width):
             console.print(styled, soft_wrap=True)
     print()
-    for line in _wrapped(total(findings, machine), width):
-        print(line)
+    print_paragraph(total(findings, machine))
 
 
 def _lines(finding: Finding, check_cells: int, width: int) -> Iterator[Text]:
@@ -104,18 +99,12 @@ def _lines(finding: Finding, check_cells: int, width: int) -> Iterator[Text]:
     if width - indent < _LEAST_LAST_COLUMN:
         indent = _LEVEL_CELLS
         yield Text.assemble(level, finding.check)
-        rows = [row for text in texts for row in _wrapped(text, width - indent)]
+        rows = [row for text in texts for row in wrapped(text, width - indent)]
     else:
-        first, *rows = [row for text in texts for row in _wrapped(text, width - indent)]
+        first, *rows = [row for text in texts for row in wrapped(text, width - indent)]
         yield Text.assemble(level, f"{finding.check:<{check_cells}}", first)
     for row in rows:
         yield Text(" " * indent + row)
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    return textwrap.wrap(visible(text), width, break_long_words=False, break_on_hyphens=False) or [
-        ""
-    ]
 
 
 def total(findings: Sequence[Finding], machine: Machine) -> str:

@@ -88,7 +88,8 @@ def estimate(
             "-d",
             "--depth",
             panel=WHAT,
-            help="Tokens of the prompt: 512,2048 or 1024-8192*2; 512, 2048 and 8192 if not given.",
+            help="Tokens of the prompt: 512,2048 or 1024-8192*2; if not given, those of 512, 2048 "
+            "and 8192 that the model takes.",
         ),
     ] = None,
     ctx: Annotated[

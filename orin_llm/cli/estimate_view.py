@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from orin_llm.cli.models_view import fit_lines, print_table
-from orin_llm.cli.render import visible
+from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.estimate.estimate import Estimate, Point
 from orin_llm.estimate.published import Implied
 from orin_llm.host.units import size_text
 
 _NOT_COUNTED = (
-    "Not counted: kernel launches, norms, sampling, tokenization, throttling, other users of the",
-    "memory. Measure with `orin-llm bench`.",
+    "Not counted: kernel launches, norms, sampling, tokenization, throttling, other users of the "
+    "memory. Measure with `orin-llm bench`."
 )
+_LABEL_CELLS = 11
 _LIMITS = {"memory": "memory", "arithmetic": "arithmetic", "multiprocessors": "SMs"}
 _SMALL_BYTES = 1_000_000_000  # read for a token; below, launches take as long as the reading
 
@@ -21,17 +22,22 @@ _SMALL_BYTES = 1_000_000_000  # read for a token; below, launches take as long a
 def print_estimate(found: Estimate) -> None:
     """The table, what it was worked out from, and the memory."""
     board = found.target.module.name
-    print(f"ESTIMATE of {visible(found.path.name)} on a {board}: worked out, not measured")
+    print_paragraph(f"ESTIMATE of {found.path.name} on a {board}: worked out, not measured")
     print()
     heads = ["MODE", "DEPTH", "TTFT ms", "floor", "TPOT ms", "floor", "tok/s", "LIMITED BY"]
     _print_aligned(heads, [_row(point) for point in found.points])
     print()
-    print("floor: with the data sheet's rates in full. Limited by: what limits prefill, decode.")
+    print_paragraph(
+        "floor: with the data sheet's rates in full. Limited by: what limits prefill, decode."
+    )
     if min(work.bytes for work in found.decode.values()) < _SMALL_BYTES:
-        print("Too fast to be true: so small a model is limited by kernel launches, not counted.")
+        print_paragraph(
+            "Too fast to be true: so small a model is limited by kernel launches, not counted."
+        )
     print()
-    for line in _basis(found):
-        print(line)
+    for label, text in _basis(found):
+        print_paragraph(text, label, _LABEL_CELLS)
+    print_paragraph(_NOT_COUNTED)
     print()
     for line in fit_lines(found.fit):
         print(line)
@@ -54,26 +60,26 @@ def _ms(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def _basis(found: Estimate) -> list[str]:
+def _basis(found: Estimate) -> Iterator[tuple[str, str]]:
     factors = found.factors
-    lines = [
-        f"{rates.mode:<10} {rates.sm_count} SMs at {rates.gpu_mhz:g} MHz: "
-        f"{rates.tflops:.1f} TFLOP/s f16; memory at {rates.emc_mhz:g} MHz: "
-        f"{rates.bandwidth_gb_s:.1f} GB/s"
-        for rates in found.target.modes
-    ]
-    lines += [
-        f"used       {factors.bandwidth:.0%} of the bandwidth, {factors.compute:.0%} of the f16 "
-        f"products in prefill,",
-        f"           {factors.bytes_per_clock:g} bytes a clock and multiprocessor (SM) at decode "
-        "(--check shows others' results)",
-    ]
-    for depth, work in found.decode.items():
-        lines.append(
-            f"{f'at {depth}':<10} prompt {found.prefill_flops[depth] / 1e12:.3g} TFLOP; the next "
-            f"token reads {size_text(work.bytes)}, {work.flops / 1e9:.3g} GFLOP"
+    for rates in found.target.modes:
+        yield (
+            rates.mode,
+            f"{rates.sm_count} SMs at {rates.gpu_mhz:g} MHz: {rates.tflops:.1f} TFLOP/s f16; "
+            f"memory at {rates.emc_mhz:g} MHz: {rates.bandwidth_gb_s:.1f} GB/s",
         )
-    return [*lines, *_NOT_COUNTED]
+    yield (
+        "used",
+        f"{factors.bandwidth:.0%} of the bandwidth, {factors.compute:.0%} of the f16 products in "
+        f"prefill, {factors.bytes_per_clock:g} bytes a clock and multiprocessor (SM) at decode "
+        "(--check shows others' results)",
+    )
+    for depth, work in found.decode.items():
+        yield (
+            f"at {depth}",
+            f"prompt {found.prefill_flops[depth] / 1e12:.3g} TFLOP; the next token reads "
+            f"{size_text(work.bytes)}, {work.flops / 1e9:.3g} GFLOP",
+        )
 
 
 def print_check(results: Sequence[Implied]) -> None:
