@@ -71,7 +71,7 @@ __device__ inline int32_t draw(BlockMemory & memory, const Row & row, const Weig
 // Of a row that top-k limits: one thread block does it alone.
 __device__ inline int32_t draw_of_few(CutMemory & memory, const Row & row, const Weights & weights) {
     Rank cut = cut_by_count(memory, row, weights);
-    if (weights.limits_sum) {
+    if (row.limits_sum()) {
         const Sum total = sum_of(memory.block, static_cast<int32_t>(row.state->n_items), [&](int32_t i) -> Sum {
             return row.items[i] <= cut ? weights.of_filter(logit_of(row.items[i])) : 0;
         });
@@ -120,25 +120,27 @@ __global__ void __launch_bounds__(block_threads, 3) sampling_draw_kernel(Samplin
     auto & memory = *shared_memory<CutMemory>();
     const Row row = row_of(p, static_cast<int32_t>(blockIdx.y));
     const auto chunk = static_cast<int32_t>(blockIdx.x);
-    const uint32_t top_key = row.top_key();
+    const bool takes_one_block = row.is_greedy() || row.limits_count();
+    if (takes_one_block && chunk != 0) {
+        return;
+    }
     const auto finish = [&](int32_t token) {
         if (thread_index() == 0) {
             p.tokens[blockIdx.y] = token;
         }
     };
+    const uint32_t top_key = row.top_key();
+    if (top_key == 0 || top_key >= sampling::first_invalid_key) {
+        finish(top_key == 0 ? sampling::nothing_left : sampling::bad_logits);
+        return;
+    }
     const Weights weights(row, top_key);
-    const bool has_failed = top_key == 0 || top_key >= sampling::first_invalid_key;
-    const bool is_greedy = weights.temperature == 0.0f;
-    if (has_failed || is_greedy || weights.limits_count) {
-        if (chunk == 0) {
-            finish(has_failed  ? (top_key == 0 ? sampling::nothing_left : sampling::bad_logits)
-                   : is_greedy ? draw_likeliest(memory.block, row, top_key)
-                               : draw_of_few(memory, row, weights));
-        }
+    if (takes_one_block) {
+        finish(row.is_greedy() ? draw_likeliest(memory.block, row, top_key) : draw_of_few(memory, row, weights));
         return;
     }
     Boundary boundary{n_histogram, 0};
-    if (weights.limits_sum) {
+    if (row.limits_sum()) {
         boundary = find_boundary(memory.block, row);
     }
     sum_chunk(memory.block, row, weights, chunk, boundary.bucket);
@@ -146,7 +148,7 @@ __global__ void __launch_bounds__(block_threads, 3) sampling_draw_kernel(Samplin
         return;
     }
     Rank cut = ~Rank{0};
-    if (weights.limits_sum) {
+    if (row.limits_sum()) {
         cut = cut_by_sum(memory, row, weights, boundary.needed);
         add_items(row, weights, cut);
     }

@@ -56,6 +56,7 @@ __device__ inline void append(const Row & row, bool has_one, Rank rank) {
 
 // Makes the tokens with the k largest logits the row's items, and some with equal or lower ones, less those of which
 // `is_wanted` is false: with a token it wants all likelier ones. The rank of the last of the k; ~0 if they are fewer.
+// PRECOND: 1 <= k <= the vocabulary, so that what lies beyond the row, -inf with higher ids, is not among the k.
 template <typename IsWanted>
 __device__ Rank gather_likeliest(CutMemory & memory, const Row & row, uint32_t k, const IsWanted & is_wanted) {
     const auto one = [](Rank) { return 1u; };
@@ -67,8 +68,7 @@ __device__ Rank gather_likeliest(CutMemory & memory, const Row & row, uint32_t k
         lowest = logit_of(find_cut(memory, n_blocks, k, block, one));
     }
     const auto is_item = [&](float logit) { return logit >= lowest && is_wanted(logit); };
-    each_of_row(row, is_item,
-                [&](float logit, int32_t id) { append(row, id < row.n_vocab && is_item(logit), rank_of(logit, id)); });
+    each_of_row(row, is_item, [&](float logit, int32_t id) { append(row, is_item(logit), rank_of(logit, id)); });
     __syncthreads();
     const uint32_t n_items = row.state->n_items;
     if (n_items < k) {

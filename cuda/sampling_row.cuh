@@ -80,6 +80,12 @@ struct Row {
         return chunks[block / chunk_blocks].block_keys[block % chunk_blocks];
     }
 
+    __device__ __forceinline__ bool is_greedy() const { return lane->params.temperature == 0.0f; }
+    __device__ __forceinline__ bool limits_count() const {
+        return lane->params.top_k > 0 && lane->params.top_k < n_vocab;
+    }
+    __device__ __forceinline__ bool limits_sum() const { return lane->params.top_p < 1.0f; }
+
     // For a whole warp: the key of the row's largest adjusted logit.
     __device__ __forceinline__ uint32_t top_key() const {
         uint32_t largest = 0;
@@ -114,16 +120,12 @@ struct Weights {
     float filter_temperature;
     float temperature;
     uint32_t least;  // what min-p asks of the filters' weight
-    bool limits_count;
-    bool limits_sum;
 
     __device__ __forceinline__ Weights(const Row & row, uint32_t top_key)
         : top(sampling::logit_of(top_key)),
           filter_temperature(sampling::filter_temperature(row.lane->params)),
           temperature(row.lane->params.temperature),
-          least(sampling::least_weight(row.lane->params.min_p)),
-          limits_count(row.lane->params.top_k > 0 && row.lane->params.top_k < row.n_vocab),
-          limits_sum(row.lane->params.top_p < 1.0f) {}
+          least(sampling::least_weight(row.lane->params.min_p)) {}
 
     // What the exponential is taken of for the filters' weight: 0 for the top, lower for lower logits.
     __device__ __forceinline__ float argument(float logit) const {

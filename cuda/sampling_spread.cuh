@@ -16,14 +16,14 @@ struct SpreadMemory {
 
 __global__ void __launch_bounds__(block_threads) sampling_spread_kernel(SamplingParams p) {
     const Row row = row_of(p, static_cast<int32_t>(blockIdx.y));
+    if (row.is_greedy() || row.limits_count() || !row.limits_sum()) {
+        return;
+    }
     const uint32_t top_key = row.top_key();
-    if (top_key == 0 || top_key >= sampling::first_invalid_key || row.lane->params.temperature == 0.0f) {
+    if (top_key == 0 || top_key >= sampling::first_invalid_key) {
         return;
     }
     const Weights weights(row, top_key);
-    if (weights.limits_count || !weights.limits_sum) {
-        return;
-    }
     auto & memory = *shared_memory<SpreadMemory>();
     for (int32_t i = thread_index(); i < n_histogram; i += block_threads) {
         memory.sums[i] = {0, 0};

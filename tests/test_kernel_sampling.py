@@ -277,9 +277,20 @@ def test_top_p_stops_where_its_sum_is_reached_and_not_one_unit_before(
 def test_top_p_sums_over_blocks_in_which_every_token_weighs_little(kernels: Kernels) -> None:
     row = np.full(200, -np.inf, np.float32)
     row[0] = 0.0
-    row[64:128] = -15.0  # e^-15 is 328 of 2^30; top-p leaves away 64
+    row[64:72] = -17.8  # 20 of 2^30; top-p leaves away 64, which is three of these eight
     rule = Rule(temperature=1e6, top_p=1 - 2**-24, order="llama")
-    assert_same(kernels, [row] * 4, [Lane(rule, position=position) for position in range(4)])
+    assert_same(kernels, [row] * 8, [Lane(rule, position=position) for position in range(8)])
+
+
+def test_heat_draws_tokens_that_weigh_nothing_for_the_filters(kernels: Kernels) -> None:
+    row = np.full(200, -30.0, np.float32)
+    row[0] = 0.0
+    lanes = [
+        Lane(Rule(temperature=30.0, top_k=k, order="llama"), position=position)
+        for k in (0, 150)
+        for position in range(3)
+    ]
+    assert_same(kernels, [row] * len(lanes), lanes)
 
 
 def test_a_token_that_weighs_next_to_nothing_is_drawn_where_its_turn_is(kernels: Kernels) -> None:
