@@ -86,7 +86,7 @@ def test_a_replay_waits_as_long_as_the_recording_did_at_its_speed() -> None:
     assert gap_s(second, first, interval_s=1, speed=1) == 0
 
 
-def test_a_slow_sensor_holds_up_neither_the_story_nor_the_end(stop: list[Pump]) -> None:
+def test_a_slow_sensor_holds_up_neither_the_story_nor_the_end() -> None:
     feed = GatedFeed(snapshots(3))
     pump, told = pump_of(feed, speed=None)
     pump.start()
@@ -104,6 +104,7 @@ def test_what_is_live_is_recorded_and_can_be_replayed(tmp_path: Path, stop: list
     path = tmp_path / "recording.jsonl"
     recorder = Recorder(path, PC, 0.001)
     pump, _ = pump_of(ListFeed(snapshots(4), PC, 0.001), speed=None, recorder=recorder)
+    stop.append(pump)
     end_of(pump)
     recorder.close()
     replay = Replay(path)
@@ -118,6 +119,7 @@ def test_a_recording_that_cannot_go_on_is_a_problem_that_is_seen(
     recorder = Recorder(tmp_path / "a.jsonl", PC, 1.0)
     recorder.problem = "the disk is full"
     pump, _ = pump_of(ListFeed(snapshots(1)), recorder=recorder)
+    stop.append(pump)
     end_of(pump)
     with pump.story() as story:
         assert story.state is not None
