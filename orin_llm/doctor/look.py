@@ -28,6 +28,7 @@ from orin_llm.errors import DeviceUnavailable, ModelFileError, OrinError
 from orin_llm.extension import extension_file
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
+from orin_llm.host.programs import ask
 from orin_llm.models.names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 Report = Callable[[str], None]  # is told what is done next
 
 _INTERVAL_MS = 100
+_SYSTEMCTL_S = 10
 _FIRST_LINE_S = 1.5  # tegrastats takes a moment to print
 _FAN_PROFILE = re.compile(r"FAN_PROFILE[:\s]+(\w+)")
 _FAN, _FAN_STATUS = "/etc/nvfancontrol.conf", "/var/lib/nvfancontrol/status"
@@ -199,8 +201,8 @@ def _desktop(root: Path) -> str | None:
         if name in names:
             return name
     try:
-        told = Setup(root).ask("systemctl", "is-active", "graphical.target").stdout.strip()
-    except (OrinError, OSError):
+        told = ask(["systemctl", "is-active", "graphical.target"], _SYSTEMCTL_S).stdout.strip()
+    except OSError:
         return "" if names else None
     return "graphical.target" if told == "active" else ""
 
