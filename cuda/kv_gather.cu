@@ -75,7 +75,7 @@ bool can_write(const GatheredRows & rows) {
 
 cudaError_t kv_gather(const KvGatherParams & p, cudaStream_t stream) {
     if (!can_read_kv(p.kv) || p.row < 0 || p.begin < 0 || p.end < p.begin || p.n_positions < p.end - p.begin ||
-        (p.n_positions > 0 && (!can_write(p.k) || !can_write(p.v)))) {
+        (p.n_positions > 0 && (!has_kv(p.kv) || !can_write(p.k) || !can_write(p.v)))) {
         return cudaErrorInvalidValue;
     }
     if (p.n_positions == 0) {

@@ -148,7 +148,7 @@ cudaError_t launch(const PagedAttentionParams & p, const AttentionShape & shape,
 }
 
 bool has_pointers(const PagedAttentionParams & p) {
-    return p.rows != nullptr && p.positions != nullptr && p.q != nullptr && p.out != nullptr &&
+    return has_kv(p.kv) && p.rows != nullptr && p.positions != nullptr && p.q != nullptr && p.out != nullptr &&
            (p.n_splits == 1 || (p.workspace != nullptr && p.counters != nullptr));
 }
 

@@ -60,11 +60,11 @@ size_t paged_attention_workspace_bytes(const PagedAttentionParams & params);
 size_t paged_attention_counter_bytes(const PagedAttentionParams & params);
 
 // Whether the kernel covers this: head sizes, types, alignments, page size; tokens_per_block · n_head / n_head_kv at
-// most attention_max_rows if it is not 1.
+// most attention_max_rows if it is not 1. Pointers may still be null.
 bool paged_attention_supports(const PagedAttentionParams & params);
 
-// Returns cudaErrorInvalidValue for what is not covered. PRECOND: the block tables hold a page for every position that
-// is attended to.
+// Returns cudaErrorInvalidValue for what is not covered, and where memory is missing. PRECOND: the block tables hold a
+// page for every position that is attended to.
 cudaError_t paged_attention(const PagedAttentionParams & params, cudaStream_t stream);
 
 }  // namespace orin::cuda

@@ -35,6 +35,7 @@ def attend(
     tokens_per_block: int = 1,
     n_launches: int = 1,
     order: int = 0,
+    missing: str = "",
     **changed: Any,
 ) -> NDArray[np.float32]:
     """[n_tokens, n_head, head_dim_v]"""
@@ -45,7 +46,7 @@ def attend(
     return kernels.paged_attention(
         fields=pool(step, **changed), n_head=n_head, q=q, scale=step.scale, softcap=step.softcap,
         window=step.window, sinks=step.sinks, tokens_per_block=tokens_per_block,
-        n_splits=n_splits, n_launches=n_launches,
+        n_splits=n_splits, n_launches=n_launches, missing=missing,
     )  # fmt: skip
 
 
@@ -240,6 +241,16 @@ def test_what_is_not_covered_is_refused(kernels, changed, step):
     attend(kernels, plain)
     with pytest.raises(KernelFailed, match="paged_attention: invalid argument"):
         attend(kernels, replace(plain, window=model.window), **calls, **changed)
+
+
+@pytest.mark.parametrize(
+    "missing",
+    ["k", "v", "block_tables", "rows", "positions", "q", "out", "workspace", "counters"],
+)
+def test_memory_that_is_missing_is_refused_at_the_launch(kernels, missing):
+    step = make_step(Model(1, 1, 32, 32, "f16", "f16"), [Sequence(10, 1)], 8, 15)
+    with pytest.raises(KernelFailed, match="paged_attention: invalid argument"):
+        attend(kernels, step, n_splits=2, missing=missing)
 
 
 def test_no_tokens_are_no_work(kernels):

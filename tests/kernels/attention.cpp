@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "bind_kernels.h"
@@ -76,10 +77,31 @@ class Pool {
     DeviceArray<int32_t> tables_;
 };
 
-// q: [n_tokens, n_head or more, head_dim_k or more]. Returns the result of the last of n_launches with one workspace.
+// Takes the memory of a name away.
+void leave_out(const std::string & name, cuda::PagedAttentionParams & p) {
+    const std::pair<const char *, std::function<void()>> all[] = {
+        {"k", [&] { p.kv.k = nullptr; }},
+        {"v", [&] { p.kv.v = nullptr; }},
+        {"block_tables", [&] { p.kv.block_tables = nullptr; }},
+        {"rows", [&] { p.rows = nullptr; }},
+        {"positions", [&] { p.positions = nullptr; }},
+        {"q", [&] { p.q = nullptr; }},
+        {"out", [&] { p.out = nullptr; }},
+        {"workspace", [&] { p.workspace = nullptr; }},
+        {"counters", [&] { p.counters = nullptr; }},
+    };
+    for (const auto & [known, clear] : all) {
+        if (name == known) {
+            clear();
+        }
+    }
+}
+
+// q: [n_tokens, n_head or more, head_dim_k or more]. `missing`: memory to leave out. Returns the result of the last of
+// n_launches with one workspace.
 py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceArray<float>::Array & q, float scale,
                           float softcap, int32_t window, const std::optional<DeviceArray<float>::Array> & sinks,
-                          int32_t tokens_per_block, int32_t n_splits, int n_launches) {
+                          int32_t tokens_per_block, int32_t n_splits, int n_launches, const std::string & missing) {
     Pool pool(fields);
     DeviceArray<float> queries(q);
     DeviceArray<int32_t> rows(pool.array<int32_t>("rows"));
@@ -120,6 +142,10 @@ py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceA
     for (int i = 0; i < n_launches; i++) {
         DeviceArray<uint8_t> out(bytes);
         p.out = reinterpret_cast<float *>(out.data());
+        leave_out(missing, p);
+        if (!cuda::paged_attention_supports(p)) {
+            throw std::logic_error("what is supported depends on memory");
+        }
         check(cuda::paged_attention(p, nullptr), "paged_attention");
         result = out.read().view("float32").reshape(shape);
     }
@@ -161,7 +187,7 @@ py::tuple kv_gather(const py::dict & fields, int32_t row, int32_t begin, int32_t
 void bind_attention(py::module_ & module) {
     module.def("paged_attention", &paged_attention, py::arg("fields"), py::arg("n_head"), py::arg("q"),
                py::arg("scale"), py::arg("softcap"), py::arg("window"), py::arg("sinks"), py::arg("tokens_per_block"),
-               py::arg("n_splits"), py::arg("n_launches"));
+               py::arg("n_splits"), py::arg("n_launches"), py::arg("missing"));
     module.def("paged_attention_splits", &cuda::paged_attention_splits, py::arg("n_tokens"), py::arg("n_head"),
                py::arg("n_head_kv"), py::arg("tokens_per_block"), py::arg("n_multiprocessors"));
     module.def("kv_gather", &kv_gather, py::arg("fields"), py::arg("row"), py::arg("begin"), py::arg("end"),
