@@ -109,3 +109,8 @@ def test_ctrl_c_while_the_program_starts_leaves_no_traceback_of_ours() -> None:
         # Python prints one of its own where the signal comes before our first line.
         assert "orin_llm/cli/main.py" not in err
         assert process.returncode in (0, 130, -signal.SIGINT) or "Traceback" in err
+
+
+def test_an_error_does_not_steer_the_terminal(tmp_path: Path) -> None:
+    code, _, told = run_cli("estimate", str(tmp_path / "a\x1b[2Jb.gguf"))
+    assert code == 3 and "\x1b" not in told and "a^[[2Jb.gguf" in told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -240,3 +241,23 @@ def test_closing_while_it_keeps_dying_does_not_wait_for_the_next_start(
     until(source, lambda reading: "exit status 0" in source.problem)
     source.close()
     assert not source._thread.is_alive()
+
+
+def test_closing_does_not_wait_for_what_a_wrapper_has_started_in_another_session(
+    machine: boards.Machine,
+) -> None:
+    (machine.bin / "tegrastats").unlink()
+    pipe = machine.root / "child"
+    machine.tool(
+        "tegrastats", f'setsid sh -c "echo \\$\\$ >{pipe}; exec sleep 600" & exec sleep 600'
+    )
+    opened = Tegrastats(100, AGX)
+    end = time.monotonic() + PATIENCE_S
+    while not (pipe.exists() and pipe.read_text().strip()) and time.monotonic() < end:
+        time.sleep(0.01)
+    closing = threading.Thread(target=opened.close, daemon=True)
+    closing.start()
+    closing.join(PATIENCE_S)
+    is_closed = not closing.is_alive()
+    os.kill(int(pipe.read_text()), signal.SIGKILL)
+    assert is_closed

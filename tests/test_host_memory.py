@@ -8,6 +8,7 @@ import pytest
 
 from orin_llm.device.budget import choose_budget
 from orin_llm.device.gpu import Gpu, Gpus
+from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import Memory, read_memory
 
 MEMINFO = """MemTotal:       64337132 kB
@@ -119,3 +120,15 @@ def test_a_gpu_with_its_own_memory_sets_the_budget_if_the_build_uses_it() -> Non
 
 def test_an_integrated_gpu_shares_the_machines_memory() -> None:
     assert choose_budget(True, Gpus((SHARED,)), HOST).bytes == 48 << 30
+
+
+@pytest.mark.parametrize("odd", [b"\xff\xfe", "²".encode(), b"9" * 5000, b"\0", b""])
+def test_what_no_kernel_writes_is_as_if_it_were_not_there(tmp_path: Path, odd: bytes) -> None:
+    names = ("proc/meminfo", "sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory.current")
+    root = machine(tmp_path, cgroup="0::/a\n", **{"memory.max": "5", "memory.current": "5"})
+    for name in names:
+        (root / name).write_bytes(b"MemTotal: " + odd if name == names[0] else odd)
+    assert read_memory(root).total == 0
+    (root / "proc/self/cgroup").write_bytes(b"0::/" + odd)
+    (root / "sys/fs/cgroup/cpu.max").write_bytes(odd + b" 100000")
+    assert read_cpu(root).quota is None

@@ -192,3 +192,18 @@ def test_plain_text_is_ascii_and_as_wide(text: str) -> None:
     plain = ASCII.written(printable)
     assert plain.isascii()
     assert line_width((Span(plain),)) == line_width((Span(printable),))
+
+
+def test_values_whose_sum_is_no_number_have_a_graph() -> None:
+    history = History(1.0)
+    for value in (17 * 10**307, 17 * 10**307, 1.7e308, 1.0):
+        history.add({"a": value})
+    values = history.columns("a", 1)
+    assert chart([float("nan"), *values], float("inf"), 3, 2, "plain", BLOCKS)
+    assert bar(float("nan"), 10, "plain", (), BLOCKS)
+
+
+def test_an_interval_of_almost_nothing_has_a_graph() -> None:
+    history = History(5e-324)
+    history.add({"a": 3.0})
+    assert history.columns("a", 10) == [3.0]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from live_view import PC, START_MS, GatedFeed, ListFeed, snapshots
 from stats_support import until
 
 from orin_llm.cli.live.pump import Pump, gap_s
+from orin_llm.cli.live.story import Story
 from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError
 from orin_llm.monitor.recording import Recorder, Replay
-from orin_llm.monitor.snapshot import Snapshot
+from orin_llm.monitor.snapshot import EngineSample, Snapshot
+from orin_llm.monitor.state import State
 from orin_llm.monitor.thresholds import default_thresholds
 from orin_llm.monitor.watch import Watch
 
@@ -124,3 +127,17 @@ def test_a_recording_that_cannot_go_on_is_a_problem_that_is_seen(
     with pump.story() as story:
         assert story.state is not None
         assert story.state.problems == {"jtop": "not active", "record": "the disk is full"}
+
+
+def test_a_story_stands_however_deep_an_engine_s_statistics_are() -> None:
+    deep: Any = []
+    for _ in range(5000):
+        deep = [deep]
+    story = Story(1.0)
+    story.add(State(Snapshot(START_MS, Reading(0), (EngineSample("7-0", 7, "a", {"d": deep}),))))
+    standing = story.standing()
+    story.add(State(Snapshot(START_MS + 1e3, Reading(1e3, cpu_percent=5.0))))
+    assert standing.state is not None and standing.state.snapshot.at_ms == START_MS
+    assert standing.seen == set() and "cpu" in story.seen
+    assert len(standing.history.columns("cpu", 120)) == 1
+    assert len(story.history.columns("cpu", 120)) == 2

@@ -175,3 +175,21 @@ def test_whatever_an_engine_publishes_there_are_figures_of_finite_numbers(
         (found,) = watched.update(snapshot(at_s, engine(values)))
         for value in found.to_json().values():
             assert isinstance(value, str) or value is None or math.isfinite(value)
+
+
+@pytest.mark.parametrize("largest", [17 * 10**307, 1.7e308])
+def test_numbers_near_the_end_of_what_there_is_are_no_figures(largest: float) -> None:
+    found = figures_of(
+        {**line(1, answers=[answer(1, largest)]), "tokens": {"decoded": -largest}},
+        {**line(2, answers=[answer(2, largest)]), "tokens": {"decoded": largest}},
+        ttft_window=2,
+    )
+    assert found.decode_tokens_per_s is None and found.ttft_ms is None
+
+
+def test_a_clock_that_jumps_over_all_numbers_gives_no_rates() -> None:
+    watched = Figures(3, 3)
+    for clock in (-17 * 10**307, 17 * 10**307):
+        sample = engine({**line(1), "monotonic_ms": clock})
+        (found,) = watched.update(snapshot(1, sample))
+    assert found.decode_tokens_per_s is None

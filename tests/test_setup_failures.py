@@ -201,7 +201,8 @@ def test_the_state_before_is_on_disk_before_a_change_begins(system: System) -> N
 
 @pytest.mark.parametrize(
     "content", ["", "{", "[]", '{"version": 2, "changes": []}', '{"version": 1}',
-                '{"version": 1, "changes": [{"name": "fan"}]}', '{"version": 1, "changes": [3]}']
+                '{"version": 1, "changes": [{"name": "fan"}]}', '{"version": 1, "changes": [3]}',
+                '{"version": 1, "changes": [{"name": "fan", "before": 5}]}', "[" * 100_000]
 )  # fmt: skip
 def test_a_damaged_record_stops_both_before_anything_is_changed(
     board: SetupBoard, system: System, content: str
@@ -223,6 +224,14 @@ def test_a_change_that_is_not_known_any_more_is_told_and_kept(system: System) ->
     with pytest.raises(OrinError, match="old: there is no such change"):
         revert(system, changes(system), no_report)
     assert list(load_snapshot(system).before) == ["old"]
+
+
+def test_a_change_whose_record_is_incomplete_is_told_and_kept(system: System) -> None:
+    record = {"version": 1, "changes": [{"name": "power-mode", "before": {}}]}
+    system.write(SNAPSHOT, json.dumps(record))
+    with pytest.raises(OrinError, match="power-mode: its record has no 'mode'"):
+        revert(system, changes(system), no_report)
+    assert list(load_snapshot(system).before) == ["power-mode"]
 
 
 def test_steps_with_a_problem_are_left_out(system: System) -> None:

@@ -37,11 +37,13 @@ def exit_code_of(error: OrinError | OSError) -> int:
 
 def print_error(error: BaseException) -> None:
     """One `error: …` on stderr; the text of an OSError without its number."""
+    from orin_llm.cli.render import visible
+
     message = str(error)
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror}"
-    print(f"error: {message}", file=sys.stderr, flush=True)
+    print(f"error: {visible(message)}", file=sys.stderr, flush=True)
 
 
 def discard_output() -> None:

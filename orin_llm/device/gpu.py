@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.host.programs import ask
+from orin_llm.host.units import is_count
 
 _NVIDIA = "0x10de"
 _SMI_TIMEOUT_S = 15
@@ -139,11 +140,15 @@ def _gpu(row: list[str]) -> Gpu:
 
 
 def _mebibytes(text: str) -> int | None:
-    return int(text) << 20 if text.isdigit() else None  # `[N/A]` where the driver does not tell
+    return int(text) << 20 if is_count(text) else None  # `[N/A]` where the driver does not tell
 
 
 def _driver_name(path: Path) -> str:
-    for line in path.read_text(errors="replace").splitlines():
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        text = ""
+    for line in text.splitlines():
         key, _, value = line.partition(":")
         if key.strip() == "Model":
             return value.strip()
@@ -153,8 +158,8 @@ def _driver_name(path: Path) -> str:
 def _on_pci_bus(root: Path) -> bool:
     for device in (root / "sys/bus/pci/devices").glob("*"):
         try:
-            vendor = (device / "vendor").read_text().strip()
-            kind = (device / "class").read_text().strip()
+            vendor = (device / "vendor").read_text(errors="replace").strip()
+            kind = (device / "class").read_text(errors="replace").strip()
         except OSError:
             continue
         if vendor == _NVIDIA and kind.startswith(_DISPLAY_CLASSES):

@@ -81,7 +81,8 @@ class Tegrastats:
         with self._lock:
             process = self._process
         _end(process)
-        self._thread.join()
+        # What a wrapper has started may hold the pipe open, out of reach: nobody waits for that.
+        self._thread.join(_END_TIMEOUT_S)
 
     def _start(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
@@ -125,7 +126,7 @@ class Tegrastats:
         """
         assert process.stdout is not None
         count, is_start = 0, True
-        while part := process.stdout.readline(MAX_LINE_CHARS):
+        while not self._closing.is_set() and (part := process.stdout.readline(MAX_LINE_CHARS)):
             is_whole = is_start and part.endswith(b"\n")
             is_start = part.endswith(b"\n")
             if is_whole:
@@ -147,7 +148,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     for signal_number in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             return  # its number may be another's by now
-        with suppress(ProcessLookupError):
+        with suppress(ProcessLookupError, PermissionError):  # gone, or another user's
             os.killpg(process.pid, signal_number)
         with suppress(subprocess.TimeoutExpired):
             process.wait(_END_TIMEOUT_S)

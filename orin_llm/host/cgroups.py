@@ -9,7 +9,7 @@ def group_folders(root: Path, controller: str) -> list[tuple[Path, bool]]:
     """Folder of each control group with `controller`, and whether it is cgroup v2 (else v1)."""
     folders = []
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        lines = (root / "proc/self/cgroup").read_text(errors="replace").splitlines()
     except OSError:
         return []
     for line in lines:
@@ -19,7 +19,7 @@ def group_folders(root: Path, controller: str) -> list[tuple[Path, bool]]:
             continue
         base = root / "sys/fs/cgroup" / ("" if v2 else controller)
         # Inside a container the path may be the host's; then only the base exists.
-        parts = [part for part in path.split("/") if part and part != ".."]
+        parts = [part for part in path.split("/") if part and part != ".." and "\0" not in part]
         for depth in range(len(parts) + 1):
             folders.append((base.joinpath(*parts[:depth]), v2))
     return folders

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.host.cgroups import group_folders
+from orin_llm.host.units import is_count
 
 # Instruction sets that llama.cpp has code for: /proc/cpuinfo's name and the compilers'.
 _FEATURES = {
@@ -106,7 +107,7 @@ def _core(root: Path, cpu: int) -> str:
     topology = root / f"sys/devices/system/cpu/cpu{cpu}/topology"
     for name in ("core_cpus_list", "thread_siblings_list"):
         try:
-            return (topology / name).read_text().strip()
+            return (topology / name).read_text(errors="replace").strip()
         except OSError:
             continue
     return f"cpu{cpu}"
@@ -121,9 +122,9 @@ def _quota(root: Path) -> float | None:
 def _group_quota(folder: Path, v2: bool) -> float | None:
     names = ("cpu.max",) if v2 else ("cpu.cfs_quota_us", "cpu.cfs_period_us")
     try:
-        fields = " ".join((folder / name).read_text() for name in names).split()
+        fields = " ".join((folder / name).read_text(errors="replace") for name in names).split()
     except OSError:
         return None
-    if len(fields) != 2 or not all(field.isdigit() for field in fields) or int(fields[1]) == 0:
+    if len(fields) != 2 or not all(is_count(field) for field in fields) or int(fields[1]) == 0:
         return None
     return int(fields[0]) / int(fields[1])

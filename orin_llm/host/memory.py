@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from orin_llm.host.cgroups import group_folders
+from orin_llm.host.units import is_count
 
 _UNLIMITED = 1 << 60  # cgroup v1 writes a huge number for "no limit"
 
@@ -59,13 +60,13 @@ def _meminfo(path: Path) -> dict[str, int]:
     """Bytes by name; a line that is not `Name: N kB` is skipped."""
     result = {}
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(errors="replace").splitlines()
     except OSError:
         return {}
     for line in lines:
         name, _, rest = line.partition(":")
         fields = rest.split()
-        if fields and fields[0].isdigit():
+        if fields and is_count(fields[0]):
             result[name] = int(fields[0]) * (1024 if fields[-1] == "kB" else 1)
     return result
 
@@ -86,19 +87,19 @@ def _group_limits(root: Path) -> list[tuple[int, int]]:
 
 def _number(path: Path) -> int | None:
     try:
-        text = path.read_text().strip()
+        text = path.read_text(errors="replace").strip()
     except OSError:
         return None
-    return int(text) if text.isdigit() else None
+    return int(text) if is_count(text) else None
 
 
 def _stat(path: Path, name: str) -> int:
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(errors="replace").splitlines()
     except OSError:
         return 0
     for line in lines:
         key, _, value = line.partition(" ")
-        if key == name and value.strip().isdigit():
+        if key == name and is_count(value.strip()):
             return int(value)
     return 0

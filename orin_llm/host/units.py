@@ -1,4 +1,4 @@
-"""Numbers of bytes as people read them."""
+"""Numbers of bytes as people read them, and numbers as the kernel writes them."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ def size_text(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1000
     return f"{size:.2f} GB"
+
+
+def is_count(text: str) -> bool:
+    """Whether the text is a whole number that a kernel or a driver would write."""
+    return text.isdecimal() and len(text) <= 20

@@ -7,15 +7,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+LARGEST = 1e100  # beyond this no figure is one: sums, differences and means of others stay finite
+
 
 def finite(value: object) -> float | None:
-    """The value as it is if it is a number, and not NaN nor too large for one; else None."""
+    """The value as it is if it is a number that a figure can have; else None."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    try:
-        return value if math.isfinite(value) else None
-    except OverflowError:  # an integer without end
-        return None
+    return value if -LARGEST <= value <= LARGEST else None  # also false of NaN
 
 
 def number_at(data: object, *path: str) -> float | None:

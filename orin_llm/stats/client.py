@@ -15,6 +15,7 @@ from orin_llm.errors import OrinError
 from orin_llm.stats.folder import connect, own_sockets
 from orin_llm.stats.protocol import MAX_LINE_BYTES, PROTOCOL, decode
 
+_PID_END = 1 << 31
 HELLO_S = 1.0  # an engine that has not said hello by then is stopped, or none
 
 
@@ -124,12 +125,15 @@ class Attachment(Iterator[dict[str, Any]]):
 
 def _engine(path: Path, hello: dict[str, Any]) -> RunningEngine:
     try:
+        pid = int(hello["pid"])
+        if not 0 < pid < _PID_END:
+            raise ValueError("a process that can be")
         return RunningEngine(
             path,
-            int(hello["pid"]),
+            pid,
             str(hello["model"]),
             float(hello["started_ms"]),
             dict(hello["config"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise OrinError(f"{path} says hello without {error}") from error

@@ -15,6 +15,7 @@ MAX_INTERVAL_MS = 60_000
 MAX_CLIENTS = 16
 MAX_REQUEST_BYTES = 256  # what a client may send in all
 MAX_LINE_BYTES = 1 << 16  # of what an engine sends
+MAX_LEVELS = 32  # of objects and lists in each other: who copies or writes them recurses
 
 
 def encode(values: Mapping[str, object]) -> bytes:
@@ -37,6 +38,8 @@ def decode(line: bytes) -> dict[str, Any]:
         raise OrinError(f"expected a line of JSON, found {line[:80]!r}") from error
     if not isinstance(values, dict):
         raise OrinError(f"expected a JSON object, found {line[:80]!r}")
+    if not _is_shallow(values, MAX_LEVELS):
+        raise OrinError(f"expected at most {MAX_LEVELS} levels of JSON, found {line[:80]!r}")
     if "error" in values:
         raise OrinError(str(values["error"]))
     return values
@@ -53,6 +56,14 @@ def interval_of(request: bytes) -> int:
             f"interval_ms is {interval}: expected {MIN_INTERVAL_MS} … {MAX_INTERVAL_MS}"
         )
     return interval
+
+
+def _is_shallow(value: object, levels: int) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if not isinstance(value, list):
+        return True
+    return levels > 0 and all(_is_shallow(entry, levels - 1) for entry in value)
 
 
 def _plain(value: object) -> object:

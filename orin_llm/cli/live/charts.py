@@ -20,7 +20,7 @@ class Mark:
 def bar(part: float | None, width: int, tone: Tone, marks: Sequence[Mark], glyphs: Glyphs) -> Line:
     """A bar of `width` cells filled to `part`; None, which is not known, is an empty one."""
     steps = len(glyphs.parts) - 1
-    filled = round(min(max(part or 0, 0), 1) * width * steps)
+    filled = round(min(max(0, part or 0), 1) * width * steps)  # in this order NaN is 0
     cells = [Span(glyphs.parts[steps], tone)] * (filled // steps)
     if filled % steps:
         cells.append(Span(glyphs.parts[filled % steps], tone))
@@ -57,7 +57,7 @@ def chart(
 
 def _steps(value: float, top: float, steps: int) -> int:
     """From 1: a value of 0 is seen, unlike one that is missing."""
-    return max(1, round(min(max(value / top, 0), 1) * steps)) if top > 0 else 1
+    return max(1, round(min(max(0, value / top), 1) * steps)) if top > 0 else 1
 
 
 def _cell(step: int | None, below: int, levels: str) -> str:

@@ -39,7 +39,8 @@ class History:
         series = self._series.get(key)
         if not series or count <= 0:
             return []
-        size = math.ceil(SPAN_S / self._interval_s / count)
+        # No more than there can be: a recording may name any interval.
+        size = math.ceil(min(SPAN_S / self._interval_s / count, CAPACITY))
         values = list(series)
         past = self._count[key] - len(values)  # already forgotten
         first = -past % size  # a stretch of which the beginning is forgotten is left out
@@ -49,4 +50,4 @@ class History:
 
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    return sum(map(float, known)) / len(known) if known else None

@@ -40,4 +40,7 @@ class Story:
 
     def standing(self) -> Story:
         """A copy that stays as it is while the story goes on."""
-        return copy.deepcopy(self)
+        copied = copy.copy(self)  # states and events never change
+        copied.history = copy.deepcopy(self.history)
+        copied.seen, copied.events = set(self.seen), self.events.copy()
+        return copied

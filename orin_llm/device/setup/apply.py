@@ -124,6 +124,8 @@ def _problem_of_writing(system: System, change: Change, state: State) -> str:
         _write(system, change, state)
     except Stopped:
         raise
+    except KeyError as error:
+        return f"its record has no {error}"
     except (OrinError, OSError) as error:
         return str(error)
     return ""

@@ -41,9 +41,9 @@ def load_snapshot(system: System) -> Snapshot:
     try:
         content: dict[str, Any] = json.loads(text)
         if content["version"] == _VERSION:
-            return Snapshot({entry["name"]: entry["before"] for entry in content["changes"]})
+            return Snapshot({entry["name"]: {**entry["before"]} for entry in content["changes"]})
         found = f"version {content['version']!r}, expected {_VERSION}"
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         found = f"it cannot be understood ({error!r})"
     raise OrinError(
         f"{system.path(SNAPSHOT)}, the record of the state before the setup, is not usable: "
