@@ -29,12 +29,14 @@ class Book:
         self.book = AlertBook(thresholds)
         self.alerts: tuple[Alert, ...] = ()
         self.events: list[AlertEvent] = []
+        self.problems: dict[str, str] = {}
 
     def see(self, *snapshots: Snapshot) -> list[str]:
-        """What is raised and cleared by these."""
+        """What is raised and cleared by these, with the problems of now."""
         first = len(self.events)
         for taken in snapshots:
-            self.alerts, events = self.book.update(taken, self.figures.update(taken))
+            figures = self.figures.update(taken)
+            self.alerts, events = self.book.update(taken, figures, self.problems)
             self.events += events
         return [f"{event.kind} {event.alert.rule}" for event in self.events[first:]]
 
@@ -65,17 +67,17 @@ def test_an_alert_tells_what_where_since_when_and_how_much_now() -> None:
     book.see(hot(1, 86), hot(2, 91.25))
     (alert,) = book.alerts
     assert alert == Alert(
-        "temperature_c", "", 91.25, 85, START_MS + 1000, "temperature 91.2 °C (tj), above 85"
+        "temperature_c", "", 91.25, 85, START_MS + 1000, "temperature 91.2 °C (tj), above 85 °C"
     )
     book.see(hot(3, 83))
     (alert,) = book.alerts
     assert alert.value == 83
-    assert alert.text == "temperature 83.0 °C (tj), was above 85 and is not down to 80"
+    assert alert.text == "temperature 83.0 °C (tj), was above 85 °C and is not down to 80 °C"
     book.see(hot(4, 79))
     raised, cleared = book.events
     assert (raised.kind, raised.at_ms, raised.alert.value) == ("raised", START_MS + 1000, 86)
     assert (cleared.kind, cleared.at_ms) == ("cleared", START_MS + 4000)
-    assert cleared.alert.text == "temperature 79.0 °C (tj), not above 80"
+    assert cleared.alert.text == "temperature 79.0 °C (tj), not above 80 °C"
     assert (cleared.alert.value, cleared.alert.since_ms) == (79, START_MS + 1000)
 
 
@@ -149,8 +151,10 @@ def test_throttling_is_an_alert_until_there_was_none_for_a_while() -> None:
     assert book.see(snapshot(1, throttled=("gpu", "cpu"))) == ["raised throttled"]
     assert book.alerts[0].text == "throttled: gpu, cpu"
     assert book.see(*(snapshot(n, throttled=()) for n in (2, 11))) == []
-    assert book.alerts[0].text == "throttled: gpu, cpu"
-    assert book.see(snapshot(12, throttled=("gpu",)), snapshot(13, throttled=())) == []
+    assert book.alerts[0].text == "throttled: gpu, cpu, not now"
+    assert book.see(snapshot(12, throttled=("gpu",))) == []
+    assert book.alerts[0].text == "throttled: gpu"
+    assert book.see(snapshot(13, throttled=())) == []
     assert book.see(snapshot(22.9, throttled=())) == []
     assert book.see(snapshot(23, throttled=())) == ["cleared throttled"]
     assert book.events[-1].alert.text == "throttled: nothing for 10 s"
@@ -182,11 +186,80 @@ def test_each_engine_has_alerts_of_its_own() -> None:
         ("ttft_ms", "7-0"),
         ("ttft_ms", "8-0"),
     ]
-    assert book.alerts[0].text == "TTFT of a.gguf 900.0 ms, mean of 1 answers, above 500"
+    assert book.alerts[0].text == "TTFT 900 ms, above 500 ms: a.gguf (7-0)"
     assert book.see(slow(1, "7-0", ttft_ms=100)) == ["cleared ttft_ms", "cleared ttft_ms"]
     gone, quick = book.events[-2:]
-    assert (gone.alert.subject, gone.alert.text) == ("8-0", "engine 8-0 has ended")
-    assert quick.alert.subject == "7-0" and "not above 450" in quick.alert.text
+    assert (gone.alert.subject, gone.alert.text) == (
+        "8-0",
+        "TTFT: engine a.gguf (8-0) has ended",
+    )
+    assert quick.alert.subject == "7-0"
+    assert quick.alert.text == "TTFT 100 ms, not above 450 ms: a.gguf (7-0)"
+
+
+def test_an_alert_s_text_has_the_figure_first_then_its_limit_and_the_engine_last() -> None:
+    book = Book(kv_used=Threshold(0.85, 0.8))
+    answers = [answer(n, ttft_ms=664.2, tpot_ms=70.25) for n in range(1, 11)]
+    reading = {"temperatures_c": {"tj": 92.0}, "power_w": 33.44}
+    for at_s in (0, 5):
+        book.see(snapshot(at_s, engine(line(at_s, answers=answers, kv=(9, 0, 1))), **reading))
+    assert {alert.text for alert in book.alerts} == {
+        "TTFT 664 ms, above 500 ms, mean of 10 answers: a.gguf (7-0)",
+        "TPOT 70.2 ms, above 60 ms, mean of 10 answers: a.gguf (7-0)",
+        "KV cache 90 % full, above 85 %: a.gguf (7-0)",
+        "temperature 92.0 °C (tj), above 85 °C",
+        "power 33.4 W, above 25 W",
+    }
+    book.see(snapshot(6))
+    assert "KV cache: engine a.gguf (7-0) has ended" in {e.alert.text for e in book.events}
+
+
+LOST = {"engine 7-0": "it was killed"}
+
+
+def test_an_engine_that_is_lost_is_an_alert_until_it_was_no_problem_for_a_while() -> None:
+    book = Book()
+    there = (snapshot(n, engine(line(n))) for n in range(2))
+    assert book.see(*there) == []
+    book.problems = LOST
+    assert book.see(snapshot(2), snapshot(3)) == ["raised engine_lost"]
+    (alert,) = book.alerts
+    assert (alert.subject, alert.text) == ("7-0", "engine 7-0: it was killed")
+    book.problems = {"engine 7-0": "it hangs", "jtop": "not active"}
+    assert book.see(snapshot(4)) == [] and book.alerts[0].text == "engine 7-0: it hangs"
+    book.problems = {}
+    assert book.see(snapshot(5), snapshot(64.9)) == [] and len(book.alerts) == 1
+    assert book.see(snapshot(65)) == ["cleared engine_lost"] and book.alerts == ()
+    assert book.events[-1].alert.text == "engine 7-0: no problem for 60 s"
+    book.problems = LOST
+    assert book.see(snapshot(66)) == ["raised engine_lost"]
+
+
+def test_an_engine_that_answers_again_clears_its_alert_at_once() -> None:
+    book = Book(engine_lost=Occurrence(60))
+    book.problems = LOST | {"engine 8-0": "it hangs"}
+    hung = engine(line(0), "8-0")
+    assert book.see(snapshot(0, hung)) == ["raised engine_lost"] * 2
+    book.problems = LOST
+    assert book.see(snapshot(1, hung)) == ["cleared engine_lost"]
+    assert book.events[-1].alert.text == "engine 8-0 answers again"
+    assert [alert.subject for alert in book.alerts] == ["7-0"]
+
+
+def test_lost_engines_are_no_alert_where_that_is_off() -> None:
+    book = Book(engine_lost=Occurrence(60, enabled=False))
+    book.problems = LOST
+    assert book.see(snapshot(0), snapshot(1)) == []
+
+
+def test_memory_that_is_full_is_an_alert() -> None:
+    book = Book()
+    full = (snapshot(n, ram_used_bytes=96, ram_total_bytes=100) for n in range(6))
+    assert book.see(*full) == ["raised memory_used"]
+    assert book.alerts[0].text == "memory 96 % used, above 95 %"
+    assert book.see(snapshot(6, ram_used_bytes=91, ram_total_bytes=100)) == []
+    assert book.see(snapshot(7, ram_used_bytes=1), snapshot(8, ram_total_bytes=0)) == []
+    assert book.see(snapshot(9, ram_used_bytes=90, ram_total_bytes=100)) == ["cleared memory_used"]
 
 
 def test_an_engine_that_is_gone_clears_its_alerts_also_when_it_comes_back() -> None:
@@ -240,9 +313,18 @@ def histories(draw: st.DrawFn) -> list[Snapshot]:
     return taken
 
 
-@given(histories(), st.sampled_from([0.0, 5.0]), st.sampled_from([0.0, 5.0]))
+@given(
+    histories(),
+    st.lists(
+        st.dictionaries(st.sampled_from(["engine 7-0", "engine 9-0", "jtop"]), st.text()),
+        min_size=25,
+        max_size=25,
+    ),
+    st.sampled_from([0.0, 5.0]),
+    st.sampled_from([0.0, 5.0]),
+)
 def test_raised_and_cleared_alternate_for_each_rule_and_subject(
-    taken: list[Snapshot], for_s: float, quiet_s: float
+    taken: list[Snapshot], problems: list[dict[str, str]], for_s: float, quiet_s: float
 ) -> None:
     book = Book(
         temperature_c=Threshold(85, 80, for_s=for_s),
@@ -250,10 +332,12 @@ def test_raised_and_cleared_alternate_for_each_rule_and_subject(
         ttft_ms=Threshold(500, 450, for_s=for_s, window=1),
         tpot_ms=Threshold(60, 54, window=1),
         throttled=Occurrence(quiet_s),
+        engine_lost=Occurrence(quiet_s),
     )
     up: dict[tuple[str, str], Alert] = {}
     seen = 0
-    for one in taken:
+    for one, lost in zip(taken, problems, strict=False):
+        book.problems = lost
         book.see(one)
         for event in book.events[seen:]:
             key = event.alert.rule, event.alert.subject
@@ -267,7 +351,7 @@ def test_raised_and_cleared_alternate_for_each_rule_and_subject(
         seen = len(book.events)
         assert {(alert.rule, alert.subject) for alert in book.alerts} == set(up)
         names = {"", *(sample.name for sample in one.engines)}
-        assert {subject for _, subject in up} <= names
+        assert {subject for rule, subject in up if rule != "engine_lost"} <= names
 
 
 @given(st.lists(st.floats(80, 85, exclude_min=True)), st.booleans())

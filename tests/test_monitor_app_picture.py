@@ -156,11 +156,11 @@ def lines_with(one: State, size: tuple[int, int] = (80, 24), **thresholds: Thres
 
 
 ALERTS = {
-    "temperature_c": ("temperature 91.5 °C (tj), above 85", "", "56.0 °C"),
-    "power_w": ("power 31.0 W, above 30", "", "31.0 W"),
-    "kv_used": ("KV cache of a.gguf 0.430 full, above 0.4", "7-0", "43 %"),
-    "ttft_ms": ("TTFT of a.gguf 231.4 ms, mean of 10 answers, above 200", "7-0", "231 ms"),
-    "tpot_ms": ("TPOT of a.gguf 25.5 ms, mean of 10 answers, above 20", "7-0", "25.5 ms"),
+    "temperature_c": ("temperature 91.5 °C (tj), above 85 °C", "", "56.0 °C"),
+    "power_w": ("power 31.0 W, above 30 W", "", "31.0 W"),
+    "kv_used": ("KV cache 43 % full, above 40 %: a.gguf (7-0)", "7-0", "43 %"),
+    "ttft_ms": ("TTFT 231 ms, above 200 ms: a.gguf (7-0)", "7-0", "231 ms"),
+    "tpot_ms": ("TPOT 25.5 ms, above 20 ms: a.gguf (7-0)", "7-0", "25.5 ms"),
 }
 
 
@@ -179,7 +179,7 @@ def test_an_alert_is_on_top_and_its_figure_is_red(rule: str, size: tuple[int, in
 
 
 def test_an_alert_of_another_engine_colours_nothing_here() -> None:
-    one = state(0, engine(), **BUSY, alerts=(alert("ttft_ms", "TTFT of b.gguf", "8-0"),))
+    one = state(0, engine(), **BUSY, alerts=(alert("ttft_ms", "TTFT 900 ms: b.gguf (8-0)", "8-0"),))
     assert tone_of(lines_with(one)[1:], "231 ms") == "strong"
 
 
@@ -247,14 +247,16 @@ def test_many_alerts_are_counted_and_those_of_the_machine_come_first() -> None:
 def test_a_narrow_terminal_shortens_an_alert_between_its_words() -> None:
     model = "a-model-with-a-very-long-name-" * 3
     alerts = (
-        alert("ttft_ms", f"TTFT of {model} 664.2 ms, above 500", "7-0", 664.2, 500.0),
-        alert("kv_used", f"KV cache of {model} 0.9 full", "7-0", 0.9, 0.85),
+        alert("ttft_ms", f"TTFT 664 ms, above 500 ms, mean of 10 answers: {model} (7-0)", "7-0"),
+        alert("kv_used", f"KV cache 90 % full, above 85 %: {model} (7-0)", "7-0"),
         alert("over_current", "over-current events: 3 more, 6 since the machine was started"),
     )
     text = shown(state(0, engine(), **BUSY, alerts=alerts), size=(60, 16))
-    assert "TTFT 664 ms, above 500 ms (7-0)" in text
-    assert "KV 90 %, above 85 % (7-0)" in text
+    assert "TTFT 664 ms, above 500 ms, mean of 10 answers (7-0)" in text
+    assert "KV cache 90 % full, above 85 % (7-0)" in text
     assert "● over-current events: 3 more  for 1 min" in text
+    less = shown(state(0, engine(), **BUSY, alerts=alerts), size=(40, 16))
+    assert "TTFT 664 ms, above 500 ms (7-0)" in less
 
 
 def test_events_are_told_the_newest_first() -> None:

@@ -20,7 +20,7 @@ from orin_llm.monitor.state import Alert, AlertEvent
 PATIENCE_S = 60.0
 
 
-def event(number: int = 1, text: str = "temperature 90.5 °C (tj), above 85") -> AlertEvent:
+def event(number: int = 1, text: str = "temperature 90.5 °C (tj), above 85 °C") -> AlertEvent:
     alert = Alert("temperature_c", f"{number}-0", 90.5, 85.0, START_MS, text)
     return AlertEvent("raised", START_MS + 1, alert)
 
@@ -69,7 +69,7 @@ def test_a_command_has_the_event_in_its_environment_and_on_its_input(
         "ORIN_LLM_ALERT_SUBJECT": "1-0",
         "ORIN_LLM_ALERT_VALUE": "90.5",
         "ORIN_LLM_ALERT_THRESHOLD": "85",
-        "ORIN_LLM_ALERT_TEXT": "temperature 90.5 °C (tj), above 85",
+        "ORIN_LLM_ALERT_TEXT": "temperature 90.5 °C (tj), above 85 °C",
         "ORIN_LLM_ALERT_HOST": socket.gethostname(),
     }
     assert json.loads((tmp_path / "json").read_bytes()) == event().to_json()

@@ -26,7 +26,7 @@ from orin_llm.monitor.live import LiveFeed
 from orin_llm.monitor.machine import read_subject
 from orin_llm.monitor.snapshot import Snapshot
 from orin_llm.monitor.state import EngineFigures
-from orin_llm.stats import StatsPublisher
+from orin_llm.stats import StatsPublisher, attach
 
 INTERVAL_S = 0.1
 
@@ -99,18 +99,58 @@ def test_rates_of_a_running_engine_come_from_its_own_counters(
         figures_until(watch, lambda engine: engine.decode_tokens_per_s == 0, figures)
 
 
-def test_a_killed_engine_is_gone_and_no_problem(tiny_model: Path, folder: Path) -> None:
+def test_a_killed_engine_is_gone_and_told_for_a_while(
+    tiny_model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with engine_process(tiny_model, folder) as process, watching() as watch:
         until(lambda: len(watch.samples()) == 1, "the engine")
+        (name,) = (sample.name for sample in watch.samples())
         process.kill()
         until(lambda: watch.samples() == (), "its end")
         process.wait()
-        assert len(list((folder / "orin-llm").iterdir())) == 1  # the socket that it left
+        (left,) = (folder / "orin-llm").iterdir()
+        told = {f"engine {name}": "tiny.gguf was killed or has crashed: its socket is left, and "}
+        told[f"engine {name}"] += "nobody answers"
         searches = threading.active_count()
         for _ in range(50):  # while it is tried again and again
             time.sleep(0.01)
-            assert watch.problems == {} and watch.samples() == ()
+            assert watch.problems == told and watch.samples() == ()
         until(lambda: threading.active_count() <= searches, "the end of threads")
+        left.unlink()  # as the next engine does
+        for _ in range(20):
+            time.sleep(0.01)
+            assert watch.problems == told
+        monkeypatch.setattr("orin_llm.monitor.engines._LOST_S", 0.0)
+        assert watch.problems == {}
+
+
+def test_a_closed_engine_is_gone_and_no_problem(folder: Path) -> None:
+    process = publishing("a.gguf", folder)
+    with watching() as watch:
+        until(lambda: len(watch.samples()) == 1, "the engine")
+        process.communicate()
+        until(lambda: watch.samples() == (), "its end")
+        for _ in range(30):
+            time.sleep(0.01)
+            assert watch.problems == {}
+
+
+def test_an_engine_with_the_name_of_a_killed_one_is_no_problem(folder: Path) -> None:
+    source = Source()
+    with ExitStack() as stack, watching() as watch:
+        publisher = StatsPublisher(source)
+        until(lambda: len(watch.samples()) == 1, "the engine")
+        assert publisher.path is not None
+        name, aside = publisher.path, folder / "aside"
+        name.rename(aside)
+        publisher.close()
+        with socket.socket(socket.AF_UNIX) as dead:
+            dead.bind(str(name))
+        until(lambda: "was killed" in str(watch.problems), "the problem")
+        name.unlink()
+        stack.callback(StatsPublisher(source).close)
+        until(lambda: len(watch.samples()) == 1, "the engine")
+        assert watch.problems == {}
 
 
 def test_engines_that_start_later_are_found_and_those_that_end_are_gone(folder: Path) -> None:
@@ -270,3 +310,36 @@ def test_who_no_longer_watches_is_gone_from_the_engine(folder: Path) -> None:
             return [t.name for t in threading.enumerate() if t.name.startswith("engine")]
 
         until(lambda: threads() == [], "the end of all threads")
+
+
+@pytest.mark.parametrize(
+    "hello",
+    [
+        '{"protocol": 1, "pid": 1e400, "model": "a", "started_ms": 1, "config": {}}',
+        '{"protocol": 1, "pid": 99999999999, "model": "a", "started_ms": 1, "config": {}}',
+        '{"protocol": 1, "pid": 7, "model": "a", "started_ms": 1' + "0" * 400 + ', "config": {}}',
+        '{"protocol": 1, "pid": 7, "model": "a", "started_ms": 1, "config": {"a": '
+        + "[" * 400
+        + "]" * 400
+        + "}}",
+    ],
+)
+def test_a_hello_that_cannot_be_is_a_problem_and_ends_no_thread_by_an_error(
+    folder: Path, hello: str
+) -> None:
+    path = folder / "orin-llm" / "1-0.sock"
+    path.parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        answering = threading.Thread(target=_say, args=(listener, hello), daemon=True)
+        answering.start()
+        with pytest.raises(OrinError):
+            attach(path)
+        answering.join()
+
+
+def _say(listener: socket.socket, hello: str) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.sendall(hello.encode() + b"\n")

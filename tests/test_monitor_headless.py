@@ -142,7 +142,7 @@ def test_an_event_s_line_comes_before_that_of_its_snapshot(
         sample = watched.lines[watched.lines.index(event) + 1]
         assert event["at_ms"] == sample["at_ms"]
         assert {**sample["alerts"][0], "event": "raised", "at_ms": event["at_ms"]} == event
-        assert event["text"] == "temperature 90.0 °C (tj), above 85"
+        assert event["text"] == "temperature 90.0 °C (tj), above 85 °C"
 
 
 def test_a_command_that_hangs_does_not_hold_up_the_log_nor_the_end(
@@ -305,9 +305,53 @@ def test_an_engine_is_logged_while_it_runs_and_its_alerts_end_with_it(
             assert (alert["rule"], alert["subject"]) == ("ttft_ms", engine["name"])
             process.kill()
             sample = watched.until(lambda line: not line["engines"])
-        assert sample["alerts"] == []
-        assert watched.events == ["raised ttft_ms", "cleared ttft_ms"]
+        assert [alert["rule"] for alert in sample["alerts"]] == ["engine_lost"]
+        assert watched.events == ["raised ttft_ms", "cleared ttft_ms", "raised engine_lost"]
         assert watched.end() == 0
+
+
+def test_a_killed_engine_runs_the_command_and_is_replayed_as_it_was(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    folder, log, file = tmp_path / "run", tmp_path / "alerts", tmp_path / "run.jsonl"
+    command = f'echo "$ORIN_LLM_ALERT_EVENT $ORIN_LLM_ALERT_TEXT" >>{log}'
+    arguments = ("--source", "procfs", "--alert-cmd", command, "--record", str(file))
+    with monitor(folder, *QUICK, *arguments) as watched:
+        with engine_process(tiny_model, folder) as process:
+            name = watched.until(lambda line: bool(line["engines"]))["engines"][0]["name"]
+            process.kill()
+            sample = watched.until(lambda line: bool(line["alerts"]))
+        assert [(a["rule"], a["subject"]) for a in sample["alerts"]] == [("engine_lost", name)]
+        assert sample["engines"] == []
+        watched.until(lambda line: bool(line["alerts"]))
+        assert watched.end() == 0
+        assert watched.events == ["raised engine_lost"]
+    said = f"raised engine {name}: tiny.gguf was killed or has crashed: its socket is left"
+    assert log.read_text().startswith(said) and log.read_text().count("\n") == 1
+    replay = [*CLI, "monitor", "--headless", "--replay", str(file)]
+    done = run(replay, env=environment(XDG_CONFIG_HOME=str(tmp_path)))
+    assert [json.loads(line) for line in done.stdout.splitlines()] == watched.lines
+
+
+def test_a_stopped_engine_is_an_alert_until_it_goes_on_and_a_closed_one_is_none(
+    tmp_path: Path, tiny_model: Path
+) -> None:
+    folder = tmp_path / "run"
+    with monitor(folder, *QUICK, "--source", "procfs") as watched:
+        with engine_process(tiny_model, folder) as process:
+            watched.until(lambda line: bool(line["engines"]))
+            process.send_signal(signal.SIGSTOP)
+            sample = watched.until(lambda line: bool(line["alerts"]))
+            assert sample["alerts"][0]["rule"] == "engine_lost" and len(sample["engines"]) == 1
+            assert "has said nothing for" in sample["alerts"][0]["text"]
+            process.send_signal(signal.SIGCONT)
+            watched.until(lambda line: not line["alerts"])
+            assert watched.events == ["raised engine_lost", "cleared engine_lost"]
+            process.communicate("")
+            watched.until(lambda line: not line["engines"])
+            sample = watched.until(lambda line: True)
+            assert sample["alerts"] == [] and sample["problems"] == {}
+        assert watched.end() == 0 and len(watched.events) == 2
 
 
 def test_a_recording_replayed_gives_the_same_log_and_runs_the_command(

@@ -65,7 +65,7 @@ def test_each_board_s_values_are_printed(tmp_path: Path, name: str) -> None:
     assert "tj 56.0 °C | cpu 55.5 °C | gpu 53.2 °C\n" in text
     assert ("84 % | 3199 MHz | 172.0 GB/s of 204.8 GB/s\n" in text) == board.root
     assert "no engine of this user runs\n" in text
-    assert "ALERT        power 31.0 W, above 30\n" in text
+    assert "ALERT        power 31.0 W, above 30 W\n" in text
 
 
 def test_json_has_everything_there_is(tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_thresholds_come_from_the_file_that_is_named_or_found(tmp_path: Path) ->
     config.write_text("[power_w]\nabove = 31.5")
     assert "ALERT" not in once("--config", str(config), on=machine)
     machine.write("etc/orin-llm/monitor.toml", "[temperature_c]\nabove = 50\n")
-    assert "ALERT        temperature 56.0 °C (tj), above 50\n" in once(on=machine)
+    assert "ALERT        temperature 56.0 °C (tj), above 50 °C\n" in once(on=machine)
     (tmp_path / "orin-llm").mkdir(exist_ok=True)
     (tmp_path / "orin-llm/monitor.toml").write_text("[temperature_c]\nabove = hot")
     done = monitor("--once", on=machine)

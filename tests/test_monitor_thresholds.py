@@ -38,6 +38,7 @@ def test_an_empty_file_is_all_defaults(file: Path) -> None:
     assert found == default_thresholds(POWER_W) == Thresholds()
     assert found.temperature_c == Threshold(85, 80)
     assert found.power_w == Threshold(25, 23.75, for_s=5)
+    assert found.memory_used == Threshold(0.95, 0.90, for_s=5)
     assert found.kv_used == Threshold(0.85, 0.80, for_s=5)
     assert found.ttft_ms == Threshold(500, 450, window=10)
     assert found.tpot_ms == Threshold(60, 54, window=10)
@@ -111,7 +112,7 @@ def test_who_moves_one_of_two_limits_keeps_their_distance(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[temprature_c]", "there is no [temprature_c]. Allowed: temperature_c, power_w, kv_used"),
+        ("[temprature_c]", "there is no [temprature_c]. Allowed: temperature_c, power_w, memory"),
         ("temperature_c = 85", "temperature_c is 85: expected a table"),
         ("[power_w]\nover = 3", "no power_w.over. Allowed: above, clear, for_s, enabled"),
         ("[power_w]\nwindow = 3", "no power_w.window. Allowed: above, clear, for_s, enabled"),

@@ -85,6 +85,7 @@ def _open_feed(
     board = read_board(root)
     subject = read_subject(board, root)
     engines = EngineWatch(mode.interval_s, what.engine)
+    stack.callback(engines.close)  # also where there are no sensors
     sensor_ms = min(mode.interval_s, MAX_SENSOR_S) * 1e3
     sensors = open_sensors(board, sensor_ms, what.source or "auto", root)
     feed = LiveFeed(sensors, engines, subject, mode.interval_s)

@@ -5,26 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from typing import Any
 
 from orin_llm.errors import OrinError
-from orin_llm.monitor.snapshot import EngineSample
+from orin_llm.monitor.snapshot import TITLE, EngineSample
 from orin_llm.stats import RunningEngine, attach
-from orin_llm.stats.folder import own_sockets
+from orin_llm.stats.folder import connect, own_sockets
 from orin_llm.stats.protocol import DEFAULT_INTERVAL_MS
 
 SEARCH_S = 2.0  # between two looks for new engines
 MAX_ENGINES = 64
 MIN_INTERVAL_MS = 50  # a line costs an engine's process a fraction of a millisecond
 _SILENT_INTERVALS, _SILENT_S = 3, 2.0  # an engine on a busy machine may be late
+_LOST_S = 60.0  # for which it is told that an engine was killed
+_CLOSING_S = 0.1  # between the end of an engine's connections and that of its socket, at most
+_CALLS, _CALL_S = 5, 1.0  # to find out whether it is there; for it to take one
 
 
 class EngineWatch:
     """Finds engines and listens to them, in threads of its own: nobody waits for an engine.
 
     An engine that has ended is gone at once. One that says nothing stays as it was, and is told
-    in `problems`.
+    in `problems`; so is, for a minute, one that was killed.
     """
 
     def __init__(self, interval_s: float, pid: int | None = None) -> None:
@@ -85,13 +89,12 @@ class EngineWatch:
                 followers = {
                     path: follower
                     for path, follower in self._followers.items()
-                    if path in paths or not follower.has_ended
+                    if path in paths or not follower.has_ended or follower.is_lost
                 }
                 for path in paths:
                     before = followers.get(path)
                     if before is None or before.has_ended:
-                        problem = "" if before is None else before.reason
-                        followers[path] = _Follower(path, self._changed, problem)
+                        followers[path] = _Follower(path, self._changed, before)
                 started = [f for path, f in followers.items() if self._followers.get(path) is not f]
                 self._followers = followers
                 self._has_searched = True
@@ -107,13 +110,26 @@ class EngineWatch:
         return [path for path in found if path.name.startswith(f"{self._pid}-")]
 
 
+@dataclass(frozen=True)
+class _Lost:
+    """An engine that was killed: when that was noticed, by time.monotonic(), and its model."""
+
+    at_s: float
+    model: str
+
+    @property
+    def problem(self) -> str:
+        return f"{self.model} was killed or has crashed: its socket is left, and nobody answers"
+
+
 class _Follower:
     """Listens at one socket until nothing comes from there any more."""
 
-    def __init__(self, path: Path, changed: threading.Condition, reason: str) -> None:
-        """`reason`: why the one before has ended; true until this one knows better."""
-        self.title = f"engine {path.stem}"
-        self.reason = reason
+    def __init__(self, path: Path, changed: threading.Condition, before: _Follower | None) -> None:
+        """`before`: at the same socket; why it has ended is true until this one knows better."""
+        self.title = f"{TITLE}{path.stem}"
+        self.reason: str = before.reason if before else ""
+        self._lost: _Lost | None = before._lost if before else None
         self.has_ended = False
         self._path = path
         self._changed = changed
@@ -125,6 +141,16 @@ class _Follower:
     def has_answered(self) -> bool:
         """Whether it has a line, or will not have one."""
         return self._line is not None or self.has_ended
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its engine was killed a short while ago, and no other is at its socket."""
+        return bool(self._lost_problem)
+
+    @property
+    def _lost_problem(self) -> str:
+        lost = self._lost
+        return lost.problem if lost and time.monotonic() - lost.at_s <= _LOST_S else ""
 
     def start(self, interval_ms: int, closing: threading.Event) -> None:
         """Listen in a thread of its own until `closing`."""
@@ -141,7 +167,7 @@ class _Follower:
     def problem(self, silent_s: float) -> str:
         """Why it says nothing, or ""; a line is expected within `silent_s`."""
         if self._line is None or self.has_ended:
-            return self.reason
+            return self.reason or self._lost_problem
         silence_s = time.monotonic() - self._heard_s
         if silence_s <= silent_s:
             return ""
@@ -154,10 +180,12 @@ class _Follower:
                 self._engine = attached.engine
                 for line in attached:
                     with self._changed:
-                        self._line, self._heard_s = line, time.monotonic()
+                        self._line, self._heard_s, self._lost = line, time.monotonic(), None
                         self._changed.notify_all()
                     if closing.is_set():
                         return
+            if _is_left_behind(self._path):
+                self._lost = _Lost(time.monotonic(), PurePath(attached.engine.model).name)
         except OrinError as error:
             # A socket that a killed process left, or one that was removed just now, is no news.
             is_gone = isinstance(error.__cause__, (ConnectionError, FileNotFoundError))
@@ -168,3 +196,16 @@ class _Follower:
             with self._changed:
                 self.reason, self.has_ended = reason, True
                 self._changed.notify_all()
+
+
+def _is_left_behind(path: Path) -> bool:
+    """Whether the socket is there and nobody listens: an engine that is closed removes it."""
+    for _ in range(_CALLS):  # a process that is killed closes its files one after the other
+        time.sleep(_CLOSING_S)
+        try:
+            connect(path, _CALL_S).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+    return False

@@ -10,6 +10,8 @@ from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError
 from orin_llm.monitor.numbers import finite
 
+TITLE = "engine "  # before an engine's name where problems are told
+
 
 @dataclass(frozen=True)
 class Subject:

@@ -60,7 +60,7 @@ class Alert:
         subject: the engine's name; "" for the machine.
         value: that raised it, or the newest one.
         since_ms: Unix time.
-        text: for people, such as `temperature 91.5 °C (tj), above 85`.
+        text: for people, such as `temperature 91.5 °C (tj), above 85 °C`.
     """
 
     rule: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -42,16 +42,15 @@ class Threshold:
 
     quiet_s: ClassVar[float] = 0.0
 
-    def up_text(self, value: float) -> str:
-        """To be put behind what the value is, while the alert is up."""
+    def up_text(self, value: float, written: Callable[[float], str]) -> str:
+        """To be put behind what the value is, while the alert is up; limits as `written`."""
         if value > self.above:
-            return f", above {self.above:g}"
-        return f", was above {self.above:g} and is not down to {self.clear:g}"
+            return f", above {written(self.above)}"
+        return f", was above {written(self.above)} and is not down to {written(self.clear)}"
 
-    @property
-    def clear_text(self) -> str:
+    def clear_text(self, written: Callable[[float], str]) -> str:
         """The same, when it is cleared."""
-        return f", not above {self.clear:g}"
+        return f", not above {written(self.clear)}"
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,11 @@ class Occurrence:
     clear: ClassVar[float] = 0.0
     for_s: ClassVar[float] = 0.0
 
-    def up_text(self, value: float) -> str:
+    def up_text(self, value: float, written: Callable[[float], str]) -> str:
         """To be put behind what it is: nothing."""
         return ""
 
-    @property
-    def clear_text(self) -> str:
+    def clear_text(self, written: Callable[[float], str]) -> str:
         """To be put behind what it is, when it is over."""
         return f" for {self.quiet_s:g} s"
 
@@ -81,11 +79,13 @@ class Thresholds:
 
     temperature_c: Threshold = Threshold(85.0, 80.0)
     power_w: Threshold = Threshold(POWER_W, 0.95 * POWER_W, for_s=5.0)
+    memory_used: Threshold = Threshold(0.95, 0.90, for_s=5.0)
     kv_used: Threshold = Threshold(0.85, 0.80, for_s=5.0)
     ttft_ms: Threshold = Threshold(500.0, 450.0, window=10)
     tpot_ms: Threshold = Threshold(60.0, 54.0, window=10)
     throttled: Occurrence = Occurrence(10.0)
     over_current: Occurrence = Occurrence(60.0)
+    engine_lost: Occurrence = Occurrence(60.0)
 
     def at_once(self) -> Thresholds:
         """The same without waiting: for who looks only once."""

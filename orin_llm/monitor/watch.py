@@ -28,5 +28,5 @@ class Watch:
     def update(self, snapshot: Snapshot, problems: Mapping[str, str] | None = None) -> State:
         """The state at a snapshot; `problems` are those of the feed that gave it."""
         engines = self._figures.update(snapshot)
-        alerts, events = self._alerts.update(snapshot, engines)
+        alerts, events = self._alerts.update(snapshot, engines, problems)
         return State(snapshot, engines, alerts, events, dict(problems or {}))

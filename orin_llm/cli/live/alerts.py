@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 
 from orin_llm.cli.live.text import Line, Span, Tone, fitted, joined, line_width
-from orin_llm.cli.numbers import amount, clock, duration, limit, whole
+from orin_llm.cli.numbers import clock, duration
 from orin_llm.monitor.state import Alert, AlertEvent
 
 _GRAVE = ("throttled", "over_current", "temperature_c")  # shown first
@@ -45,13 +45,12 @@ def _alert_line(alert: Alert, now_ms: float, width: int) -> Line:
 
 
 def _text(alert: Alert, width: int) -> str:
-    """The alert's own words, or fewer where these do not fit: what it is about and how much."""
-    text = alert.text
-    if cell_len(text) <= width:
-        return text
-    value = {
-        "ttft_ms": f"TTFT {amount(alert.value, 'ms')}, above {limit(alert.threshold, 'ms')}",
-        "tpot_ms": f"TPOT {amount(alert.value, 'ms')}, above {limit(alert.threshold, 'ms')}",
-        "kv_used": f"KV {whole(100 * alert.value, '%')}, above {100 * alert.threshold:g} %",
-    }.get(alert.rule)
-    return text.rpartition(", ")[0] or text if value is None else f"{value} ({alert.subject})"
+    """The alert's words, as many from the first on as fit, and if possible the engine's name."""
+    if cell_len(alert.text) <= width:
+        return alert.text
+    head, _, model = alert.text.rpartition(": ")
+    if head and alert.subject and model.endswith(f" ({alert.subject})"):
+        texts = f"{head} ({alert.subject})", f"{head.rpartition(', ')[0]} ({alert.subject})"
+    else:
+        texts = alert.text.rpartition(", ")[0], alert.text
+    return next((text for text in texts if text and cell_len(text) <= width), alert.text)
