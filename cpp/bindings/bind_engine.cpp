@@ -142,7 +142,12 @@ void bind_engine(py::module_ & m) {
             },
             py::arg("prompt"), py::kw_only(), py::arg("max_tokens"), py::arg("sampler"), py::arg("n_logprobs"),
             py::arg("ignore_eos"), py::arg("priority"), py::arg("timeout_ms"))
-        .def("stats", [](const RunnerHandle & runner) { return to_dict(without_gil([&] { return runner->stats(); })); })
+        .def("stats",
+             [](const RunnerHandle & runner) {
+                 py::dict result = to_dict(without_gil([&] { return runner->stats(); }));
+                 result["answers"] = to_list(without_gil([&] { return runner->answers(); }));
+                 return result;
+             })
         .def("steps_after",
              [](const RunnerHandle & runner, int64_t number) {
                  return to_list(without_gil([&] { return runner->steps_after(number); }));

@@ -6,6 +6,7 @@
 
 #include <vector>
 
+#include "../engine/answer_log.h"
 #include "../engine/completion.h"
 #include "../engine/engine_stats.h"
 #include "convert_pages.h"
@@ -88,7 +89,6 @@ inline pybind11::dict to_dict(const EngineStats & stats) {
                                        "sampling"_a = stats.times.sampling_ms, "publish"_a = stats.times.publish_ms);
     result["lanes"] = pybind11::dict("running"_a = stats.running, "max"_a = stats.max_lanes);
     result["graphs_built"] = stats.graphs_built;
-    result["answers"] = to_list(stats.answers);
     result["kv"] = pybind11::none();
     if (stats.page_bytes > 0) {
         const int64_t n_pages = pages.used + pages.cached + pages.free;

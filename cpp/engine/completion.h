@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "../sampling/logprobs.h"
-#include "engine_stats.h"
+#include "answer_log.h"
 #include "sampler.h"
 
 namespace orin {

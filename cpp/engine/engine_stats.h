@@ -1,8 +1,7 @@
-// What an engine has done, and each of its last steps and answers.
+// What an engine has done, and each of its last steps.
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "../pages/page_counters.h"
 #include "../scheduler/scheduler_counters.h"
@@ -17,16 +16,6 @@ struct PhaseTimes {
     double decode_ms = 0.0;    // and of the others
     double sampling_ms = 0.0;  // drawing tokens, log-probabilities included
     double publish_ms = 0.0;   // handing them out
-};
-
-// A request that has ended, however, and had a token.
-struct AnswerRecord {
-    int64_t number;  // from 1
-    double ended_ms;
-    double ttft_ms;
-    double tpot_ms;  // 0 with one token
-    int64_t n_prompt_tokens;
-    int64_t n_tokens;  // one that ended it included
 };
 
 struct EngineStats {
@@ -48,7 +37,6 @@ struct EngineStats {
     int64_t committed_bytes = 0;
     int64_t bytes_after_prefill = 0;  // of used pages, after the last step of this phase
     int64_t bytes_after_decode = 0;
-    std::vector<AnswerRecord> answers;  // the last ones, oldest first
 };
 
 struct StepRecord {
@@ -65,6 +53,5 @@ struct StepRecord {
 };
 
 using StepLog = NumberedLog<StepRecord, 4096>;
-using AnswerLog = NumberedLog<AnswerRecord, 16>;
 
 }  // namespace orin

@@ -4,9 +4,12 @@ namespace orin {
 
 EngineStats Ledger::stats() const {
     const std::lock_guard lock(mutex_);
-    EngineStats result = published_;
-    result.answers = answers_.after(0);
-    return result;
+    return published_;
+}
+
+std::vector<AnswerRecord> Ledger::answers() const {
+    const std::lock_guard lock(mutex_);
+    return answers_.after(0);
 }
 
 std::vector<StepRecord> Ledger::steps_after(int64_t number) const {

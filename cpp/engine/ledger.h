@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "answer_log.h"
 #include "engine_stats.h"
 #include "stepper.h"
 
@@ -14,6 +15,7 @@ class Ledger {
    public:
     // --- any thread
     EngineStats stats() const;
+    std::vector<AnswerRecord> answers() const;
     std::vector<StepRecord> steps_after(int64_t number) const;
 
     // --- the engine's thread

@@ -32,6 +32,7 @@ class Runner {
     void close();
 
     EngineStats stats() const { return core_.ledger().stats(); }
+    std::vector<AnswerRecord> answers() const { return core_.ledger().answers(); }
     std::vector<StepRecord> steps_after(int64_t number) const { return core_.ledger().steps_after(number); }
     Doorbells & doorbells() { return core_.doorbells(); }
 
