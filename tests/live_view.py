@@ -50,6 +50,8 @@ def engine(name: str = "7-0", **figures: Any) -> EngineFigures:
         "prefill_tokens_per_s": 1234.5,
         "decode_tokens_per_s": 41.23,
         "step_ms": 24.3,
+        "window_answers": 10,
+        "tpot_window_answers": 10,
         "ttft_ms": 231.4,
         "tpot_ms": 25.46,
         "last_ttft_ms": 210.0,

@@ -281,6 +281,17 @@ def test_the_mean_of_ten_answers_is_what_counts() -> None:
     assert book.see(snapshot(2, engine(line(2, answers=[*answers, *more])))) == ["cleared ttft_ms"]
 
 
+def test_an_engine_that_was_idle_for_minutes_has_no_alert_of_its_last_answers() -> None:
+    book = Book(ttft_ms=Threshold(500, 450, window=2))
+    answers = [answer(1, ttft_ms=900), answer(2, ttft_ms=900)]
+    idle = [snapshot(at_s, engine(line(at_s, answers=answers))) for at_s in (2, 301, 301.5, 302.5)]
+    assert book.see(*idle[:3]) == ["raised ttft_ms"]
+    assert book.see(idle[3]) == ["cleared ttft_ms"] and book.alerts == ()
+    cleared = book.events[-1].alert
+    assert (cleared.value, cleared.text) == (900, "TTFT: no answer for 5 min: a.gguf (7-0)")
+    assert book.see(snapshot(303, engine(line(303, answers=answers)))) == []
+
+
 def test_alerts_are_told_the_oldest_first() -> None:
     book = Book(power_w=Threshold(25, 20))
     book.see(snapshot(0, power_w=30), snapshot(1, power_w=30, temperatures_c={"tj": 90.0}))

@@ -71,7 +71,8 @@ def test_what_could_not_be_read_is_a_dash_and_never_zero(size: tuple[int, int]) 
     nothing = engine(
         ttft_ms=None, tpot_ms=None, last_ttft_ms=None, last_tpot_ms=None, kv_used=None,
         kv_pages_used=None, kv_bytes_used=None, hit_rate=None, decode_tokens_per_s=None,
-        prefill_tokens_per_s=None, step_ms=None, running=1, waiting=1, answers=1,
+        window_answers=1, tpot_window_answers=1, prefill_tokens_per_s=None, step_ms=None,
+        running=1, waiting=1, answers=1,
     )  # fmt: skip
     text = shown(state(0, nothing), size=size, subject=Subject("board", "36.4.3", "6.2"))
     assert "–" in text
@@ -135,6 +136,17 @@ def test_the_chosen_engine_is_shown_large_among_all() -> None:
     assert "▸" in next(line for line in text.split("\n") if "pid 22 " in line and "% KV" in line)
     for pid in (11, 22, 33):
         assert f"pid {pid}" in text
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
+def test_before_there_are_enough_answers_it_says_how_many_there_are(size: tuple[int, int]) -> None:
+    few = engine(ttft_ms=None, tpot_ms=None, window_answers=3, tpot_window_answers=2)
+    text = shown(state(0, few), state(1, few), size=size)
+    assert "3 of 10 answers" in text and "2 of 10 answers" in text
+    assert "mean of 10" not in text
+    if size[1] < 40:
+        assert row_of(text, "TTFT").rstrip().endswith(("answers", "ms")) and "▂" not in text
+    assert "of 10 answers" not in shown(state(0, engine()), size=size)
 
 
 def test_of_very_many_engines_those_around_the_chosen_one_are_listed() -> None:

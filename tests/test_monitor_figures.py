@@ -90,6 +90,22 @@ def test_an_answer_counts_once_in_however_many_lines_it_stands() -> None:
     assert found.ttft_ms == (100 + 100 + 700) / 3
 
 
+def test_answers_of_more_than_five_minutes_ago_are_no_part_of_a_mean() -> None:
+    watched = Figures(2, 2)
+    answers = [answer(n, ttft_ms=100 * n) for n in (1, 2)]  # each ended at its number of seconds
+
+    def window(at_s: float, *more: dict[str, Any]) -> tuple[float | None, int, int]:
+        values = line(at_s, answers=[*answers, *more])
+        (found,) = watched.update(snapshot(at_s, engine(values)))
+        assert found.last_ttft_ms is not None
+        return found.ttft_ms, found.window_answers, found.tpot_window_answers
+
+    assert window(3) == window(301) == (150, 2, 2)
+    assert window(301.5) == (None, 1, 1)
+    one_token = {**answer(3, ttft_ms=600, tpot_ms=None), "ended_ms": 302e3}
+    assert window(302.5, one_token) == (None, 1, 0)
+
+
 def test_the_windows_of_ttft_and_tpot_are_their_own() -> None:
     answers = [answer(n, ttft_ms=100 * n, tpot_ms=n) for n in (1, 2, 3, 4)]
     found = figures_of(line(1, answers=answers), ttft_window=2, tpot_window=4)

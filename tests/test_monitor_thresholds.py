@@ -104,6 +104,11 @@ def test_each_key_is_taken_and_the_others_stay(file: Path) -> None:
     assert found.tpot_ms == default_thresholds(None).tpot_ms
 
 
+def test_the_highest_limits_that_can_be_are_taken(file: Path) -> None:
+    found = read(file, "[kv_used]\nabove = 1\n[temperature_c]\nabove = 150\n[ttft_ms]\nabove = 1e5")
+    assert (found.kv_used.above, found.temperature_c.above, found.ttft_ms.above) == (1, 150, 1e5)
+
+
 def test_who_moves_one_of_two_limits_keeps_their_distance(file: Path) -> None:
     assert read(file, "[ttft_ms]\nabove = 1000").ttft_ms.clear == pytest.approx(900)
     assert read(file, "[ttft_ms]\nclear = 100").ttft_ms.above == 500
@@ -122,6 +127,9 @@ def test_who_moves_one_of_two_limits_keeps_their_distance(file: Path) -> None:
         ("[power_w]\nabove = nan", "power_w.above is nan: expected a number above 0"),
         ("[power_w]\nabove = inf", "power_w.above is inf: expected a number above 0"),
         (f"[power_w]\nabove = 1{'0' * 400}", "expected a number above 0"),
+        ("[kv_used]\nabove = 85", "kv_used.above is 85: expected a part of 1, such as 0.85"),
+        ("[memory_used]\nclear = 1.01", "memory_used.clear is 1.01: expected a part of 1"),
+        ("[temperature_c]\nabove = 151", "above is 151: expected degrees Celsius, at most 150"),
         ("[power_w]\nclear = 0", "power_w.clear is 0: expected a number above 0"),
         ("[power_w]\nfor_s = -1", "power_w.for_s is -1: expected seconds, 0 … 86400"),
         ("[throttled]\nquiet_s = 1e9", "throttled.quiet_s is 1000000000.0: expected seconds"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -10,6 +11,7 @@ from orin_llm.monitor.numbers import count_at, number_at
 from orin_llm.monitor.snapshot import EngineSample, Snapshot
 from orin_llm.monitor.state import EngineFigures
 
+OLD_MIN = 5  # an answer that ended longer ago says nothing of now
 STALE_MS = 5000.0  # rates of an engine that has said nothing for so long are not of now
 
 # Members of a line that only grow while an engine lives.
@@ -50,8 +52,8 @@ class _Engine:
     """What an engine said before: its last line, its newest answers."""
 
     def __init__(self, ttft_window: int, tpot_window: int) -> None:
-        self._ttft_ms: deque[float] = deque(maxlen=ttft_window)
-        self._tpot_ms: deque[float] = deque(maxlen=tpot_window)
+        self._ttft_ms = _Window(ttft_window)
+        self._tpot_ms = _Window(tpot_window)
         self._last_ttft_ms: float | None = None
         self._last_tpot_ms: float | None = None
         self._number = 0
@@ -73,6 +75,10 @@ class _Engine:
     def update(self, sample: EngineSample, at_ms: float) -> EngineFigures:
         line = sample.statistics
         self._take_answers(line)
+        now_ms = number_at(line, "monotonic_ms")
+        if now_ms is not None:
+            for window in (self._ttft_ms, self._tpot_ms):
+                window.forget_before(now_ms - OLD_MIN * 60e3)
         if self._line is None or _elapsed_s(self._line, line) > 0:
             self._rates = {} if self._line is None else _rates(self._line, line)
             self._line, self._pid = line, sample.pid
@@ -87,8 +93,10 @@ class _Engine:
             waiting=count_at(line, "requests", "waiting") or 0,
             max_running=count_at(line, "lanes", "max") or 0,
             **({} if is_stale else self._rates),
-            ttft_ms=_mean_of_full(self._ttft_ms),
-            tpot_ms=_mean_of_full(self._tpot_ms),
+            ttft_ms=self._ttft_ms.mean,
+            tpot_ms=self._tpot_ms.mean,
+            window_answers=len(self._ttft_ms),
+            tpot_window_answers=len(self._tpot_ms),
             last_ttft_ms=self._last_ttft_ms,
             last_tpot_ms=self._last_tpot_ms,
             answers=self._number or count_at(line, "requests", "finished") or 0,
@@ -109,10 +117,35 @@ class _Engine:
             self._number = number
             ttft_ms, tpot_ms = number_at(answer, "ttft_ms"), number_at(answer, "tpot_ms")
             self._last_ttft_ms, self._last_tpot_ms = ttft_ms, tpot_ms
+            ended_ms = number_at(answer, "ended_ms")
             if ttft_ms is not None:
-                self._ttft_ms.append(ttft_ms)
+                self._ttft_ms.add(ended_ms, ttft_ms)
             if tpot_ms is not None:  # an answer of one token has none
-                self._tpot_ms.append(tpot_ms)
+                self._tpot_ms.add(ended_ms, tpot_ms)
+
+
+class _Window:
+    """The newest values, each with when it came; one without a time does not get old."""
+
+    def __init__(self, size: int) -> None:
+        self._values: deque[tuple[float, float]] = deque(maxlen=size)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(self, at_ms: float | None, value: float) -> None:
+        self._values.append((math.inf if at_ms is None else at_ms, value))
+
+    def forget_before(self, at_ms: float) -> None:
+        while self._values and self._values[0][0] < at_ms:
+            self._values.popleft()
+
+    @property
+    def mean(self) -> float | None:
+        """None while it is not full."""
+        if len(self._values) != self._values.maxlen:
+            return None
+        return sum(value for _, value in self._values) / len(self._values)
 
 
 def _rates(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float | None]:
@@ -142,10 +175,6 @@ def _elapsed_s(before: Mapping[str, Any], now: Mapping[str, Any]) -> float:
 def _pages_total(line: Mapping[str, Any]) -> int | None:
     counts = [count_at(line, "kv", f"pages_{state}") for state in ("used", "cached", "free")]
     return None if None in counts else sum(count or 0 for count in counts)
-
-
-def _mean_of_full(window: deque[float]) -> float | None:
-    return sum(window) / len(window) if len(window) == window.maxlen else None
 
 
 def _answers(line: Mapping[str, Any]) -> list[Mapping[str, Any]]:

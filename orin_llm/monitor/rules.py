@@ -7,11 +7,13 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from orin_llm.device.reading import Reading
+from orin_llm.monitor.figures import OLD_MIN
 from orin_llm.monitor.numbers import finite
 from orin_llm.monitor.snapshot import TITLE
 from orin_llm.monitor.state import EngineFigures
 from orin_llm.monitor.thresholds import Thresholds
 
+_NO_ANSWER = f"no answer for {OLD_MIN} min"
 MACHINE = ""  # the subject of alerts that are of no engine
 
 
@@ -80,12 +82,29 @@ def of_engines(engines: Iterable[EngineFigures], thresholds: Thresholds) -> Iter
         yield Measured(
             "kv_used", engine.name, engine.kv_used, text, "%", whose=whose, label="KV cache"
         )
-        text = f"TTFT {engine.ttft_ms or 0:.0f} ms"
-        note = _mean_of(thresholds.ttft_ms.window)
-        yield Measured("ttft_ms", engine.name, engine.ttft_ms, text, "ms", note, whose, "TTFT")
-        text = f"TPOT {engine.tpot_ms or 0:.1f} ms"
-        note = _mean_of(thresholds.tpot_ms.window)
-        yield Measured("tpot_ms", engine.name, engine.tpot_ms, text, "ms", note, whose, "TPOT")
+        ttft, tpot = engine.ttft_ms, engine.tpot_ms
+        yield Measured(
+            "ttft_ms",
+            engine.name,
+            ttft,
+            f"TTFT {ttft or 0:.0f} ms",
+            "ms",
+            note=_mean_of(thresholds.ttft_ms.window),
+            whose=whose,
+            label="TTFT",
+            over="" if engine.window_answers else f"TTFT: {_NO_ANSWER}: {whose}",
+        )
+        yield Measured(
+            "tpot_ms",
+            engine.name,
+            tpot,
+            f"TPOT {tpot or 0:.1f} ms",
+            "ms",
+            note=_mean_of(thresholds.tpot_ms.window),
+            whose=whose,
+            label="TPOT",
+            over="" if engine.tpot_window_answers else f"TPOT: {_NO_ANSWER}: {whose}",
+        )
 
 
 def of_problems(

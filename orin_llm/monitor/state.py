@@ -17,8 +17,10 @@ class EngineFigures:
         running, waiting: requests now; `max_running` can run at once.
         prefill_tokens_per_s, decode_tokens_per_s: of all requests, since the snapshot before.
         step_ms: of llama.cpp's computation and drawing, mean of the decode steps since then.
-        ttft_ms, tpot_ms: means of the newest answers, as many as the window has; None until there
-            are that many.
+        ttft_ms, tpot_ms: means of the newest answers, as many as the window has; None where there
+            are not that many, or not of the last minutes.
+        window_answers: as many of the window for `ttft_ms` there are.
+        tpot_window_answers: the same for `tpot_ms`, which answers of one token do not have.
         last_ttft_ms, last_tpot_ms: of the newest answer.
         answers: that have ended since the engine was made.
         kv_used: part of the KV cache that sequences hold, 0 … 1; pages and bytes below.
@@ -36,6 +38,8 @@ class EngineFigures:
     step_ms: float | None = None
     ttft_ms: float | None = None
     tpot_ms: float | None = None
+    window_answers: int = 0
+    tpot_window_answers: int = 0
     last_ttft_ms: float | None = None
     last_tpot_ms: float | None = None
     answers: int = 0

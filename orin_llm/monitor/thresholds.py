@@ -22,6 +22,8 @@ FILE = "monitor.toml"
 MAX_FILE_BYTES = 1 << 20
 MAX_WINDOW = 1000  # answers
 MAX_SECONDS = 86_400.0
+_PARTS = "memory_used", "kv_used"  # rules whose limits are parts of 1
+MAX_CELSIUS = 150.0
 POWER_W = 25.0  # of a Jetson whose power mode has no budget
 
 
@@ -179,7 +181,7 @@ def _check_keys(name: str, table: Mapping[str, Any], default: Threshold | Occurr
     for key, value in table.items():
         if key not in allowed:
             raise ValueError(f"there is no {name}.{key}. Allowed: {', '.join(allowed)}")
-        expected = _expected(key, value)
+        expected = _expected(key, value) or _expected_limit(name, key, value)
         if expected:
             raise ValueError(f"{name}.{key} is {value!r}: expected {expected}")
 
@@ -196,3 +198,13 @@ def _expected(key: str, value: object) -> str:
         fits = number is not None and 0 <= number <= MAX_SECONDS
         return "" if fits else f"seconds, 0 … {MAX_SECONDS:g}"
     return "" if number is not None and number > 0 else "a number above 0"
+
+
+def _expected_limit(name: str, key: str, value: float) -> str:
+    """What a limit must be that is a number above 0; "" if it is."""
+    if key in ("above", "clear"):
+        if name in _PARTS and value > 1:
+            return "a part of 1, such as 0.85"
+        if name == "temperature_c" and value > MAX_CELSIUS:
+            return f"degrees Celsius, at most {MAX_CELSIUS:g}"
+    return ""

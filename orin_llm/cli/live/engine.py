@@ -26,8 +26,8 @@ def engine_values(engine: EngineFigures) -> dict[str, float | None]:
         "batch": float(engine.running),
         "prefill": engine.prefill_tokens_per_s,
         "decode": engine.decode_tokens_per_s,
-        "ttft": engine.last_ttft_ms,
-        "tpot": engine.last_tpot_ms,
+        "ttft": None if engine.ttft_ms is None else engine.last_ttft_ms,
+        "tpot": None if engine.tpot_ms is None else engine.last_tpot_ms,
         "kv": engine.kv_used,
     }
     return {engine_key(engine, figure): value for figure, value in values.items()}
@@ -38,15 +38,33 @@ def engine_measures(
 ) -> list[Measure]:
     """All that an engine has."""
     own = [alert for alert in alerts if alert.subject == engine.name]
-    ttft = "TTFT", "ttft_ms", engine.ttft_ms, engine.last_ttft_ms, thresholds.ttft_ms
-    tpot = "TPOT", "tpot_ms", engine.tpot_ms, engine.last_tpot_ms, thresholds.tpot_ms
+    ttft = _latency(
+        engine,
+        own,
+        "TTFT",
+        "ttft_ms",
+        engine.ttft_ms,
+        engine.last_ttft_ms,
+        engine.window_answers,
+        thresholds.ttft_ms,
+    )
+    tpot = _latency(
+        engine,
+        own,
+        "TPOT",
+        "tpot_ms",
+        engine.tpot_ms,
+        engine.last_tpot_ms,
+        engine.tpot_window_answers,
+        thresholds.tpot_ms,
+    )
     step = "" if engine.step_ms is None else f"step {amount(engine.step_ms, 'ms')}"
     return [
         _batch(engine),
         _rate(engine, "prefill", "Prefill", engine.prefill_tokens_per_s, "", rank=1),
         _rate(engine, "decode", "Decode", engine.decode_tokens_per_s, step, rank=0),
-        _latency(engine, own, *ttft),
-        _latency(engine, own, *tpot),
+        ttft,
+        tpot,
         _kv(engine, own, thresholds.kv_used),
     ]
 
@@ -105,6 +123,7 @@ def _latency(
     rule: str,
     mean: float | None,
     last: float | None,
+    answers: int,
     threshold: Threshold,
 ) -> Measure:
     bound = threshold.above if threshold.enabled else None
@@ -118,9 +137,10 @@ def _latency(
         has_bar=whole_bar is not None,
         marks=(Mark(1 / _BEYOND, "warn"),) if bound else (),
         phrases=phrases(
+            f"{answers} of {threshold.window} answers" if mean is None else "",
             "" if last is None else f"last {amount(last, 'ms')}",
             f"limit {limit(bound, 'ms')}" if bound else "",
-            f"mean of {threshold.window}",
+            "" if mean is None else f"mean of {threshold.window}",
         ),
         tone=tone_of(rule, alerts, mean, bound),
     )
