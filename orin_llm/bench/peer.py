@@ -8,15 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
+from orin_llm.closeable import Closeable
 from orin_llm.errors import OrinError
 
-Self = TypeVar("Self", bound="Peer")
 
-
-class Peer:
+class Peer(Closeable):
     """A running program. Use as a context manager: leaving it ends the process.
 
     The program reads one JSON object a line and answers each with one: first `settings`, then the
@@ -72,14 +70,3 @@ class Peer:
         self._process.terminate()
         self._process.communicate()
         self._stderr.close()
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()

@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 
+from orin_llm.closeable import Closeable
 from orin_llm.device.board import Board
 from orin_llm.device.jtop import Jtop
 from orin_llm.device.nvml import Nvml
@@ -25,7 +25,7 @@ _END_S = 2.0
 Maker = Callable[[], Source]  # raises SourceUnavailable
 
 
-class Sensors:
+class Sensors(Closeable):
     """Several sources, the best first, read as one. To be used with `with`, or closed.
 
     One that is not there yet, such as a service that starts late, is tried again while the others
@@ -111,17 +111,6 @@ class Sensors:
             self.unavailable = {
                 name: why for name, why in self.unavailable.items() if name != source.name
             }
-
-    def __enter__(self) -> Sensors:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def open_sensors(

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from orin_llm import _native
+from orin_llm.closeable import Closeable
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig
 from orin_llm.engine.kv_memory import KvMemory, KvRoom
 from orin_llm.engine.loaded_model import LoadedModel, read_model_header
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from orin_llm.engine.request import Request
 
 
-class Engine(LoadedModel):
+class Engine(Closeable, LoadedModel):
     """One loaded model with one KV cache, which computes many completions at once.
 
     Completions may be started from any thread and any event loop. A thread of the engine's own
@@ -240,17 +240,6 @@ class Engine(LoadedModel):
         self._at_exit.detach()
         self._runner = None
         self._model = None
-
-    def __enter__(self) -> Engine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _stop(process: int, runner: _native.Runner, wakers: LoopWakers) -> None:

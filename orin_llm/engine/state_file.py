@@ -15,11 +15,11 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO
 
 import numpy as np
 
+from orin_llm.closeable import Closeable
 from orin_llm.errors import OrinError, StateFileError
 from orin_llm.host.disk import replacing, require_space
 
@@ -113,7 +113,7 @@ def write_state(
     return head
 
 
-class StateFile:
+class StateFile(Closeable):
     """A file being read. A context manager.
 
     Attributes:
@@ -136,15 +136,7 @@ class StateFile:
             self._file.close()
             raise
 
-    def __enter__(self) -> StateFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self._file.close()
 
     def checked_tokens(self) -> list[int]:

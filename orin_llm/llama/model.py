@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from types import TracebackType
 from typing import Any, TypeVar
 
+from orin_llm.closeable import Closeable
 from orin_llm.engine import Engine, Hooks, LoadProgress
 from orin_llm.errors import UsageError
 from orin_llm.llama.options import RANDOM_SEEDS, check_constructor_options, engine_config
@@ -18,7 +18,7 @@ from orin_llm.text.template import ChatTemplate
 Self = TypeVar("Self", bound="LlamaModel")
 
 
-class LlamaModel:
+class LlamaModel(Closeable):
     """A loaded model.
 
     Arguments that only tune speed in llama-cpp-python are taken and ignored; those that ask for
@@ -176,17 +176,6 @@ class LlamaModel:
     def close(self) -> None:
         """Free the model."""
         self._engine.close()
-
-    def __enter__(self: Self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _template(self, chat_format: str | None) -> ChatTemplate:
         name = (chat_format or "chat_template.default").removeprefix("chat_template.")

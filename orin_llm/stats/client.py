@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
+from orin_llm.closeable import Closeable
 from orin_llm.errors import OrinError
 from orin_llm.stats.folder import connect, own_sockets
 from orin_llm.stats.protocol import MAX_LINE_BYTES, PROTOCOL, decode
@@ -64,7 +64,7 @@ def attach(path: Path, *, interval_ms: int | None = None) -> Attachment:
         ) from error
 
 
-class Attachment(Iterator[dict[str, Any]]):
+class Attachment(Closeable, Iterator[dict[str, Any]]):
     """The statistics of an engine, as docs/statistics.md describes them, until it is closed.
 
     An iterator that waits for each line, and a context manager. It raises OrinError for what the
@@ -110,17 +110,6 @@ class Attachment(Iterator[dict[str, Any]]):
     def close(self) -> None:
         self._lines.close()
         self._connection.close()
-
-    def __enter__(self) -> Attachment:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def _engine(path: Path, hello: dict[str, Any]) -> RunningEngine:
