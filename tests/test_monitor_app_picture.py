@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -126,6 +127,13 @@ def test_no_engine_says_how_to_start_one() -> None:
     text = shown(state(0, **BUSY), size=(60, 16))
     assert "No engine runs. Start one in another terminal: orin-llm chat" in text
     assert "TTFT" not in text
+
+
+def test_a_recording_without_engine_says_so() -> None:
+    scene = Scene(ORIN, default_thresholds(30), BLOCKS, is_replay=True)
+    text = text_of(picture(scene, story_of([state(0, **BUSY)]), "", 60, 16))
+    assert "No engine in the recording at this time." in text
+    assert "Start one" not in text
 
 
 def test_the_chosen_engine_is_shown_large_among_all() -> None:
@@ -309,10 +317,20 @@ def test_the_header_keeps_the_name_and_the_time_longest() -> None:
     assert text_of([header(ORIN, one, Playing(), 20)]).startswith("Jetson AG…")
 
 
+def test_the_header_has_the_host_before_what_can_be_spared() -> None:
+    named = replace(ORIN, host="robot-7.example.org")
+    wide = text_of([header(named, state(0, **BUSY), Playing(), 120)])
+    assert wide.startswith("Jetson AGX Orin Developer Kit · robot-7 · mode 30W · JetPack 6.2 · ")
+    narrow = text_of([header(named, state(0, **BUSY), Playing(), 52)])
+    assert "· robot-7 " in narrow and "mode" not in narrow
+
+
 def test_the_header_of_a_replay_tells_speed_date_and_end() -> None:
     one = state(0, **BUSY)
     assert "replay ×4  2027-01-" in text_of([header(ORIN, one, Playing(4.0), 120)])
     assert " ended  " in text_of([header(ORIN, one, Playing(4.0, is_over=True), 60)])
+    ended = text_of([header(ORIN, one, Playing(4.0, is_over=True), 120)])
+    assert "ended  recorded 2027-01-" in ended
     paused = text_of([header(ORIN, one, Playing(0.5, is_paused=True), 120)])
     assert " PAUSED   replay ×0.5" in paused
 

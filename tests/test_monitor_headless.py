@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -19,6 +20,8 @@ from fakes import boards
 from monitor_support import ask, engine_process
 from processes import CLI, environment, run
 from stats_support import until
+
+from orin_llm import __version__
 
 QUICK = ("--headless", "--interval", "0.1")
 
@@ -52,7 +55,7 @@ class Watched:
 
     @property
     def samples(self) -> list[dict[str, Any]]:
-        return [line for line in self.lines if "event" not in line]
+        return [line for line in self.lines if "at_ms" in line and "event" not in line]
 
     @property
     def events(self) -> list[str]:
@@ -75,7 +78,7 @@ class Watched:
 
 @contextmanager
 def monitor(folder: Path, *arguments: str, path: str = "/usr/bin:/bin") -> Iterator[Watched]:
-    """A headless monitor, from its first line on. Its folder is also where it looks for engines."""
+    """A headless monitor, from its first sample on. It looks for engines in its folder."""
     folder.mkdir(exist_ok=True)
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
         process = subprocess.Popen(
@@ -92,11 +95,29 @@ def monitor(folder: Path, *arguments: str, path: str = "/usr/bin:/bin") -> Itera
         )
     watched = Watched(process, folder)
     try:
-        until(lambda: bool(watched.lines) or process.poll() is not None, "the first line")
+        until(lambda: bool(watched.samples) or process.poll() is not None, "the first line")
         yield watched
     finally:
         process.kill()
         process.wait()
+
+
+def test_the_first_line_tells_what_is_watched_and_with_which_thresholds(
+    tmp_path: Path, machine: boards.Machine
+) -> None:
+    config = tmp_path / "mine.toml"
+    config.write_text("[temperature_c]\nabove = 70")
+    with monitor(tmp_path / "run", *QUICK, *on(machine), "--config", str(config)) as watched:
+        assert watched.end() == 0
+        head = watched.lines[0]
+    assert set(head) == {"monitor", "host", "machine", "thresholds", "config"}
+    assert (head["monitor"], head["config"]) == (__version__, str(config))
+    assert head["host"] == head["machine"]["host"] == socket.gethostname()
+    assert head["machine"]["mode"] == "MODE_50W"
+    assert head["thresholds"]["temperature_c"]["above"] == 70
+    assert head["thresholds"]["power_w"]["above"] == 50
+    assert head["thresholds"]["engine_lost"] == {"quiet_s": 60, "enabled": True}
+    assert all("monitor" not in line for line in watched.lines[1:])
 
 
 def on(machine: boards.Machine) -> tuple[str, str]:

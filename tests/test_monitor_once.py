@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pexpect
 import pytest
 from click.testing import Result
 from fakes import boards
-from monitor_support import ask, engine, engine_process, line, snapshot
+from monitor_support import answer, ask, engine, engine_process, line, snapshot
 from processes import CLI, environment
 from typer.testing import CliRunner
 
@@ -57,7 +58,8 @@ def once_json(*arguments: str, on: boards.Machine | None = None) -> Any:
 def test_each_board_s_values_are_printed(tmp_path: Path, name: str) -> None:
     board = boards.JETSONS[name]
     text = once(on=boards.jetson(tmp_path / "board", board))
-    assert f"JetPack {board.jetpack} | L4T" in text and "MODE_30W" in text
+    assert f" | {socket.gethostname()}" in text.splitlines()[0]
+    assert f"JetPack {board.jetpack}" in text and "L4T" in text and "MODE_30W" in text
     assert [label for label in BOARD_PARTS if f"\n{label:<13}" not in "\n" + text] == []
     assert f"50 % | 8 of {board.cores} cores on | up to 1728 MHz" in text
     assert "GPU          92 % | 612 MHz\n" in text
@@ -70,7 +72,8 @@ def test_each_board_s_values_are_printed(tmp_path: Path, name: str) -> None:
 
 def test_json_has_everything_there_is(tmp_path: Path) -> None:
     found = once_json(on=boards.jetson(tmp_path / "board", boards.AGX_64_JP6))
-    assert set(found) == {"machine", "at_ms", "reading", "engines", "alerts", "problems"}
+    members = {"machine", "at_ms", "temperature_c", "reading", "engines", "alerts", "problems"}
+    assert set(found) == members and found["temperature_c"] == 56
     assert found["machine"] == {
         "name": "NVIDIA Jetson AGX Orin Developer Kit",
         "l4t": "36.4.3",
@@ -78,6 +81,7 @@ def test_json_has_everything_there_is(tmp_path: Path) -> None:
         "mode": "MODE_30W",
         "budget_w": 30,
         "peak_bandwidth_gb_s": pytest.approx(204.7, abs=0.2),
+        "host": socket.gethostname(),
     }
     assert found["reading"]["gpu_percent"] == 92 and len(found["reading"]["cores"]) == 12
     assert [alert["rule"] for alert in found["alerts"]] == ["power_w"]
@@ -112,12 +116,29 @@ def test_an_engine_s_figures_are_printed(tmp_path: Path, tiny_model: Path) -> No
         text = once("--engine", str(process.pid))
         (found,) = once_json()["engines"]
     assert f"engine       tiny.gguf | process {process.pid}\n" in text
-    assert "requests     0 of 16 running | 0 waiting | 10 answered\n" in text
+    assert "requests     0 of 16 running | 0 waiting | 10 answers\n" in text
     assert "tokens/s     prefill 0.0 | decode 0.0 | step –\n" in text
-    tpot = f"{found['last_tpot_ms']:.1f} ms | mean of the last {found['tpot_ms']:.1f} ms"
+    tpot = f"{found['tpot_ms']:.1f} ms mean of 10, last {found['last_tpot_ms']:.1f} ms"
     assert f"TPOT         {tpot}\n" in text
     assert "KV cache     0 % | 0 of 256 pages | 0 B of " in text
     assert found["ttft_ms"] > 0 and found["answers"] == 10
+
+
+def test_before_there_are_enough_answers_there_is_no_mean(tmp_path: Path) -> None:
+    def recorded(*answers: dict[str, Any]) -> str:
+        file = tmp_path / f"{len(answers)}.jsonl"
+        recorder = Recorder(file, Subject("Board", host="robot-7"), 1.0)
+        recorder.add(snapshot(1, engine(line(1, answers=answers, kv=(15, 0, 85)))))
+        recorder.close()
+        return monitor("--once", "--replay", str(file)).stdout
+
+    text = recorded(answer(1, ttft_ms=2126))
+    assert "TTFT         – (1 of 10 answers), last 2126 ms\n" in text
+    assert "| 1 answer\n" in text and "15 % | 15 of 100 pages" in text and "hit rate 50 %" in text
+    text = recorded()
+    assert "TTFT         –\n" in text and "TPOT         –\n" in text
+    text = recorded(*(answer(n, ttft_ms=2400 + n) for n in range(1, 11)))
+    assert "TTFT         2406 ms mean of 10, last 2410 ms\n" in text
 
 
 def test_an_engine_that_is_not_there_is_an_error() -> None:
@@ -159,6 +180,16 @@ def test_a_recording_is_shown_as_it_ended(tmp_path: Path) -> None:
     done = monitor("--once", "--replay", str(file))
     assert "40.0 W of 30 W" in done.stdout
     assert done.stderr == f"note: {file} was cut off in line 8, which is left out\n"
+
+
+def test_a_recording_says_that_it_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "run.jsonl"
+    recorder = Recorder(file, Subject("Board", host="robot-7"), 1.0)
+    recorder.add(snapshot(0))
+    recorder.close()
+    text = monitor("--once", "--replay", str(file)).stdout
+    assert text.startswith("machine      Board | robot-7 | recorded 2027-01-")
+    assert "no engine in the recording at its end\n" in text
 
 
 def test_a_recording_of_nothing_is_said(tmp_path: Path) -> None:
@@ -249,4 +280,4 @@ def test_a_time_that_no_clock_has_is_left_out(tmp_path: Path) -> None:
     recorder.add(snapshot(1e300))
     recorder.close()
     done = monitor("--once", "--replay", str(file))
-    assert done.exit_code == 0 and done.stdout.startswith("machine      Board | –\n")
+    assert done.exit_code == 0 and done.stdout.startswith("machine      Board | recorded –\n")

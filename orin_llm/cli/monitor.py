@@ -52,12 +52,12 @@ def monitor(
     check_options(mode, what, alert, recording)
     with ExitStack() as stack:
         feed = _open_feed(mode, what, recording, root, stack)
-        thresholds = _thresholds(alert.config, feed.subject, root)
+        config, thresholds = _thresholds(alert.config, feed.subject, root)
         recorder = _open_recorder(recording.record, feed, stack)
         if mode.once:
             code = _look(feed, thresholds, recorder, as_json=mode.as_json)
         elif mode.headless:
-            code = _log(feed, thresholds, recorder, alert.alert_cmd)
+            code = _log(feed, thresholds, config, recorder, alert.alert_cmd)
         else:
             code = _show(feed, thresholds, recorder, recording.speed or 1.0)
     raise typer.Exit(1 if recorder is not None and recorder.problem else code)
@@ -95,7 +95,10 @@ def _open_feed(
     return feed
 
 
-def _thresholds(config: Path | None, subject: Subject, root: Path) -> Thresholds:
+def _thresholds(
+    config: Path | None, subject: Subject, root: Path
+) -> tuple[Path | None, Thresholds]:
+    """The file that is read, None without one, and what follows from it."""
     from orin_llm.monitor.thresholds import (
         default_thresholds,
         expected_power_w,
@@ -105,7 +108,9 @@ def _thresholds(config: Path | None, subject: Subject, root: Path) -> Thresholds
 
     path = config or find_file(root)
     power_w = expected_power_w(subject)
-    return default_thresholds(power_w) if path is None else read_thresholds(path, power_w)
+    if path is None:
+        return None, default_thresholds(power_w)
+    return path, read_thresholds(path, power_w)
 
 
 def _open_recorder(path: Path | None, feed: Feed, stack: ExitStack) -> Recorder | None:
@@ -142,14 +147,20 @@ def _look(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, *, as_j
     if as_json:
         print(json.dumps(without_nan(to_json(feed.subject, state)), indent=2, allow_nan=False))
     else:
-        print_state(feed.subject, state)
+        print_state(feed.subject, thresholds, state, is_replay=is_replay)
     return 0
 
 
-def _log(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, command: str | None) -> int:
+def _log(
+    feed: Feed,
+    thresholds: Thresholds,
+    config: Path | None,
+    recorder: Recorder | None,
+    command: str | None,
+) -> int:
     """Log until a signal comes: 0, but 130 for Ctrl-C."""
     from orin_llm.monitor.commands import AlertCommands
-    from orin_llm.monitor.headless import Agent
+    from orin_llm.monitor.headless import Agent, log_head
     from orin_llm.monitor.output import LineOutput
     from orin_llm.monitor.recording import Replay
     from orin_llm.monitor.watch import Watch
@@ -158,6 +169,7 @@ def _log(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, command:
         feed,
         Watch(thresholds),
         LineOutput(sys.stdout.fileno()),
+        head=log_head(feed.subject, thresholds, config),
         recorder=recorder,
         commands=None if command is None else AlertCommands(command, _tell),
         tell=_tell,

@@ -41,7 +41,8 @@ def run_live(feed: Feed, watch: Watch, recorder: Recorder | None, speed: float) 
     from orin_llm.monitor.recording import Replay
 
     replay_speed = speed if isinstance(feed, Replay) else None
-    scene = Scene(feed.subject, watch.thresholds, glyphs_for(_environment_at_start()))
+    glyphs = glyphs_for(_environment_at_start())
+    scene = Scene(feed.subject, watch.thresholds, glyphs, isinstance(feed, Replay))
     make_pump = partial(Pump, feed, watch, recorder, replay_speed)
     app = MonitorApp(scene, make_pump, Playing(replay_speed), StdoutDriver)
     try:

@@ -8,12 +8,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
-from orin_llm.cli.numbers import MISSING, date_and_clock, tenths, whole
+from orin_llm.cli.numbers import MISSING, counted, date_and_clock, tenths, whole
 from orin_llm.cli.render import joined, tolerate_narrow_encoding, visible
 from orin_llm.device.reading import Reading
 from orin_llm.host.units import size_text
 from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import EngineFigures, State
+from orin_llm.monitor.thresholds import Threshold, Thresholds
 
 _LABEL_CELLS = 13
 
@@ -23,6 +24,7 @@ def to_json(subject: Subject, state: State) -> dict[str, Any]:
     return {
         "machine": subject.to_json(),
         "at_ms": state.snapshot.at_ms,
+        "temperature_c": state.snapshot.reading.hottest_c,
         "reading": state.snapshot.reading.to_json(),
         "engines": [engine.to_json() for engine in state.engines],
         "alerts": [alert.to_json() for alert in state.alerts],
@@ -30,20 +32,22 @@ def to_json(subject: Subject, state: State) -> dict[str, Any]:
     }
 
 
-def print_state(subject: Subject, state: State) -> None:
+def print_state(subject: Subject, thresholds: Thresholds, state: State, *, is_replay: bool) -> None:
     """The same in lines no longer than the terminal; what nothing tells is left out or –."""
     tolerate_narrow_encoding(sys.stdout)
-    _print("machine", [subject.name, *_software(subject), date_and_clock(state.snapshot.at_ms)])
+    time = ("recorded " if is_replay else "") + date_and_clock(state.snapshot.at_ms)
+    _print("machine", [subject.name, subject.host or "", *_software(subject), time])
     reading = state.snapshot.reading
     for label, phrases in _machine(subject, reading):
         _print(label, phrases)
     for name, problem in state.problems.items():
         _print("problem", [f"{name}: {problem}"])
     if not state.engines:
-        print("\nno engine of this user runs")
+        where = "in the recording at its end" if is_replay else "of this user runs"
+        print(f"\nno engine {where}")
     for engine in state.engines:
         print()
-        for label, phrases in _engine(engine):
+        for label, phrases in _engine(engine, thresholds):
             _print(label, phrases)
     if state.alerts:
         print()
@@ -117,14 +121,14 @@ def _memory(subject: Subject, reading: Reading) -> Iterator[tuple[str, list[str]
         yield "GPU memory", [size_text(used) if total is None else _part(used, total)]
 
 
-def _engine(engine: EngineFigures) -> Iterator[tuple[str, list[str]]]:
+def _engine(engine: EngineFigures, thresholds: Thresholds) -> Iterator[tuple[str, list[str]]]:
     yield "engine", [PurePath(engine.model).name, f"process {engine.pid}"]
     yield (
         "requests",
         [
             f"{engine.running} of {engine.max_running} running",
             f"{engine.waiting} waiting",
-            f"{engine.answers} answered",
+            counted(engine.answers, "answer"),
         ],
     )
     yield (
@@ -135,10 +139,10 @@ def _engine(engine: EngineFigures) -> Iterator[tuple[str, list[str]]]:
             f"step {tenths(engine.step_ms, 'ms')}",
         ],
     )
-    ttft = whole(engine.ttft_ms, "ms")
-    yield "TTFT", [whole(engine.last_ttft_ms, "ms"), f"mean of the last {ttft}"]
-    tpot = tenths(engine.tpot_ms, "ms")
-    yield "TPOT", [tenths(engine.last_tpot_ms, "ms"), f"mean of the last {tpot}"]
+    mean, last = whole(engine.ttft_ms, "ms"), whole(engine.last_ttft_ms, "ms")
+    yield "TTFT", [_latency(mean, last, engine.window_answers, thresholds.ttft_ms)]
+    mean, last = tenths(engine.tpot_ms, "ms"), tenths(engine.last_tpot_ms, "ms")
+    yield "TPOT", [_latency(mean, last, engine.tpot_window_answers, thresholds.tpot_ms)]
     if engine.kv_used is not None:
         yield (
             "KV cache",
@@ -146,9 +150,17 @@ def _engine(engine: EngineFigures) -> Iterator[tuple[str, list[str]]]:
                 whole(100 * engine.kv_used, "%"),
                 f"{engine.kv_pages_used} of {engine.kv_pages_total} pages",
                 _part(engine.kv_bytes_used, engine.kv_bytes_reserved),
-                "" if engine.hit_rate is None else f"hit rate {tenths(100 * engine.hit_rate, '%')}",
+                "" if engine.hit_rate is None else f"hit rate {whole(100 * engine.hit_rate, '%')}",
             ],
         )
+
+
+def _latency(mean: str, last: str, answers: int, threshold: Threshold) -> str:
+    if last == MISSING:
+        return MISSING
+    if mean == MISSING:
+        return f"{MISSING} ({answers} of {threshold.window} answers), last {last}"
+    return f"{mean} mean of {threshold.window}, last {last}"
 
 
 def _part(used: int | None, total: int | None) -> str:

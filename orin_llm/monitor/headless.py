@@ -6,21 +6,36 @@ import select
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
+from orin_llm import __version__
 from orin_llm.monitor.commands import AlertCommands
 from orin_llm.monitor.feed import Feed, next_due_s
 from orin_llm.monitor.numbers import json_line
 from orin_llm.monitor.output import LineOutput
 from orin_llm.monitor.recording import Recorder
+from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import AlertEvent, State
 from orin_llm.monitor.stop_signals import StopSignals, stop_signals
+from orin_llm.monitor.thresholds import Thresholds
 from orin_llm.monitor.watch import Watch
 
 END_S = 2.0  # for what is under way when the end is asked for
 _LOOK_S = 0.05  # between two looks at commands that are waited for
 # Members of a reading that are no use to who reads a log: large, or there in another form.
 _NOT_LOGGED = ("at_ms", "cores", "unknown")
+
+
+def log_head(subject: Subject, thresholds: Thresholds, config: Path | None) -> dict[str, Any]:
+    """The first line of a log: what is watched, and with which thresholds of which file."""
+    return {
+        "monitor": __version__,
+        "host": subject.host,
+        "machine": subject.to_json(),
+        "thresholds": asdict(thresholds),
+        "config": None if config is None else str(config),
+    }
 
 
 def log_line(state: State) -> dict[str, Any]:
@@ -45,11 +60,12 @@ class Agent:
         watch: Watch,
         output: LineOutput,
         *,
+        head: Mapping[str, Any],
         recorder: Recorder | None,
         commands: AlertCommands | None,
         tell: Callable[[str], None],
     ) -> None:
-        """`tell` is called with what goes wrong and does not end it."""
+        """`head` is the first line; `tell` is called with what goes wrong and does not end it."""
         self._feed = feed
         self._watch = watch
         self._output = output
@@ -57,6 +73,7 @@ class Agent:
         self._commands = commands
         self._tell = tell
         self._told = ""
+        output.add(json_line(head))
 
     def run(self) -> int | None:
         """Watch in the feed's rhythm; the signal that ended it. Missed times are not made up.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from orin_llm.device.board import Board
@@ -21,6 +22,7 @@ def read_subject(board: Board, root: Path = Path("/")) -> Subject:
         mode=mode.name if mode else None,
         budget_w=mode.budget_w if mode else None,
         peak_bandwidth_gb_s=read_caps(root).peak_bandwidth_gb_s(board.module),
+        host=socket.gethostname(),
     )
 
 

@@ -22,6 +22,7 @@ class Subject:
         l4t, jetpack, mode: None where it has none, or nothing tells.
         budget_w: of the power mode; None where it has none.
         peak_bandwidth_gb_s: of the memory; None where nothing tells.
+        host: its name in the network; None in a recording that has none.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Subject:
     mode: str | None = None
     budget_w: float | None = None
     peak_bandwidth_gb_s: float | None = None
+    host: str | None = None
 
     @property
     def is_jetson(self) -> bool:
@@ -54,6 +56,7 @@ class Subject:
             mode=_text(data, "mode"),
             budget_w=_number(data, "budget_w"),
             peak_bandwidth_gb_s=_number(data, "peak_bandwidth_gb_s"),
+            host=_text(data, "host"),
         )
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePath
 from orin_llm.cli.live.charts import Mark
 from orin_llm.cli.live.measure import Measure, phrases, tone_of
 from orin_llm.cli.live.text import Line, Span, Tone
-from orin_llm.cli.numbers import MISSING, amount, limit, sizes, whole
+from orin_llm.cli.numbers import MISSING, amount, counted, limit, sizes, whole
 from orin_llm.monitor.state import Alert, EngineFigures
 from orin_llm.monitor.thresholds import Threshold, Thresholds
 
@@ -96,7 +96,7 @@ def _batch(engine: EngineFigures) -> Measure:
         has_bar=most > 0,
         phrases=(
             Span(f"{engine.waiting} waiting", "warn" if engine.waiting else "dim"),
-            *phrases(f"{engine.answers} answers"),
+            *phrases(counted(engine.answers, "answer")),
         ),
         rank=1,
     )

@@ -34,7 +34,8 @@ def header(subject: Subject, state: State | None, playing: Playing, width: int) 
         right.append(Span("ended" if playing.is_over else f"replay ×{playing.speed:g}", "warn"))
     if at_ms is not None:
         replayed = playing.speed is not None and width >= 80
-        right.append(Span(date_and_clock(at_ms) if replayed else clock(at_ms), "strong"))
+        text = date_and_clock(at_ms) if replayed else clock(at_ms)
+        right.append(Span(f"recorded {text}" if replayed and playing.is_over else text, "strong"))
     ending, _ = joined(right, width, "  ")
     room = width - line_width(ending) - 2
     name = Span(subject.name.removeprefix("NVIDIA "), "title")
@@ -46,6 +47,7 @@ def _said(subject: Subject, state: State | None) -> list[Span]:
     mode = (subject.mode or "").removeprefix("MODE_")
     sources = "+".join(state.snapshot.reading.sources) if state else ""
     texts = [
+        (subject.host or "").partition(".")[0],
         mode and f"mode {mode}",
         subject.jetpack and f"JetPack {subject.jetpack}",
         sources,

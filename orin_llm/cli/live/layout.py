@@ -35,6 +35,7 @@ class Scene:
     subject: Subject
     thresholds: Thresholds
     glyphs: Glyphs
+    is_replay: bool = False
 
 
 def picture(scene: Scene, story: Story, chosen: str, width: int, height: int) -> list[Line]:
@@ -48,7 +49,7 @@ def picture(scene: Scene, story: Story, chosen: str, width: int, height: int) ->
         return [fitted((Span("waiting for the first reading", "dim"),), width)]
     sections = (
         machine_section(state, scene.subject, scene.thresholds, story.seen, scene.glyphs),
-        engine_section(state, scene.thresholds, chosen),
+        engine_section(state, scene.thresholds, chosen, is_replay=scene.is_replay),
     )
     top = _top(state, width, height)
     tiled = _tiled(scene, story, sections, width, height - len(top))

@@ -20,6 +20,9 @@ _NO_ENGINE: Sequence[tuple[int, Line]] = (
     (0, (Span("No engine runs. Start one in another terminal: "), Span("orin-llm chat", "key"))),
     (_LIST_RANK, (Span("It appears here by itself; other users' engines do not.", "dim"),)),
 )
+_NONE_RECORDED: Sequence[tuple[int, Line]] = (
+    (0, (Span("No engine in the recording at this time."),)),
+)
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,13 @@ def machine_section(
     return Section((Span("Machine", "title"),), measures, machine_notes(state))
 
 
-def engine_section(state: State, thresholds: Thresholds, chosen: str) -> Section:
+def engine_section(
+    state: State, thresholds: Thresholds, chosen: str, *, is_replay: bool
+) -> Section:
     """The chosen engine, and a list where there are several; or how to start one."""
     engines = state.engines
     if not engines:
-        return Section((Span("Engine", "title"),), (), _NO_ENGINE)
+        return Section((Span("Engine", "title"),), (), _NONE_RECORDED if is_replay else _NO_ENGINE)
     at = index_of(engines, chosen)
     engine = engines[at]
     number = "Engine" if len(engines) == 1 else f"Engine {at + 1} of {len(engines)}"
