@@ -198,6 +198,16 @@ def test_an_alert_is_on_top_and_its_figure_is_red(rule: str, size: tuple[int, in
     assert all(tone_of(lines[1:], other) in ("strong", "warn") for other in others)
 
 
+def test_who_sees_no_colours_sees_a_sign_before_what_is_too_high() -> None:
+    alerts = (alert("kv_used", "KV cache 90 % full", "8-0"), alert("power_w", "power 31.0 W"))
+    one = state(0, engine(), engine("8-0", kv_used=0.9), engine("9-0"), **BUSY, alerts=alerts)
+    text = shown(one, size=(80, 26), chosen="8-0")
+    assert "!31.0 W" in row_of(text, "Power") and "!90 %" in row_of(text, "KV")
+    seven, eight, nine = (row for row in text.split("\n") if "% KV" in row)
+    assert eight.startswith("▸! ") and "!90 % KV" in eight
+    assert "!" not in seven + nine + row_of(text, "Temp")
+
+
 def test_an_alert_of_another_engine_colours_nothing_here() -> None:
     one = state(0, engine(), **BUSY, alerts=(alert("ttft_ms", "TTFT 900 ms: b.gguf (8-0)", "8-0"),))
     assert tone_of(lines_with(one)[1:], "231 ms") == "strong"
@@ -208,6 +218,14 @@ def test_a_figure_near_its_limit_is_yellow() -> None:
     assert tone_of(lines, "55.0 ms") == "warn"
     assert tone_of(lines, "26.0 W") == "strong"
     assert tone_of(lines_with(state(0, **BUSY | {"power_w": 27.0})), "27.0 W") == "warn"
+
+
+def test_memory_has_a_limit_and_is_red_with_its_alert() -> None:
+    full = BUSY | {"ram_used_bytes": 64_000_000_000}
+    assert tone_of(lines_with(state(0, **full)), "97 %") == "warn"
+    raised = state(0, **full, alerts=(alert("memory_used", "memory full"),))
+    assert tone_of(lines_with(raised), "97 %") == "bad"
+    assert "│" in row_of(shown(state(0, **BUSY), size=(60, 16)), "Memory")
 
 
 def test_the_temperature_at_which_a_jetson_throttles_is_red_without_an_alert() -> None:

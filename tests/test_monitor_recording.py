@@ -199,7 +199,7 @@ def test_a_line_without_end_is_not_read_whole(file: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is no recording of `orin-llm monitor --record`"),
+        (b"", "run.jsonl is empty: no recording of `orin-llm monitor --record`, which begins"),
         (b"\x1f\x8b\x08", "is no recording"),
         (b'{"at_ms": 1}\n', 'is no recording .*expected {"recording": 1'),
         (b"[]\n", "is no recording .*expected a JSON object"),

@@ -83,7 +83,8 @@ class AlertOptions:
             "--config",
             panel=ALERTS,
             metavar="FILE",
-            help="Thresholds; ~/.config/orin-llm/monitor.toml if not given and there.",
+            help="Thresholds; if not given ~/.config/orin-llm/monitor.toml, else "
+            "/etc/orin-llm/monitor.toml.",
         ),
     ] = None
     alert_cmd: Annotated[

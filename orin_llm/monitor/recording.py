@@ -127,7 +127,13 @@ class Replay:
 
     def _read_head(self) -> None:
         try:
-            head = _object(self._read_line())
+            line = self._read_line()
+            if not line:
+                raise UsageError(
+                    f"{self._path} is empty: no recording of `orin-llm monitor --record`, which "
+                    "begins with a line that says what is watched"
+                )
+            head = _object(line)
             if head.get("recording", VERSION) != VERSION:
                 raise ValueError(
                     f"its version is {head['recording']!r}, and {VERSION} is understood; use the "
@@ -139,6 +145,8 @@ class Replay:
             if interval_s is None or interval_s <= 0:
                 raise ValueError("interval_s: expected a number above 0")
             self.subject, self.interval_s = Subject.from_json(subject), float(interval_s)
+        except UsageError:
+            raise
         except (ValueError, OverflowError, RecursionError, OrinError) as error:
             raise UsageError(
                 f"{self._path} is no recording of `orin-llm monitor --record`: {error}"

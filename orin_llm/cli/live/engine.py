@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from orin_llm.cli.live.charts import Mark
-from orin_llm.cli.live.measure import Measure, phrases, tone_of
+from orin_llm.cli.live.measure import OVER, Measure, phrases, tone_of
 from orin_llm.cli.live.text import Line, Span, Tone
 from orin_llm.cli.numbers import MISSING, amount, counted, limit, sizes, whole
 from orin_llm.monitor.state import Alert, EngineFigures
@@ -74,15 +74,22 @@ def model_name(engine: EngineFigures) -> str:
     return PurePath(engine.model).name or MISSING
 
 
-def engine_row(engine: EngineFigures, is_chosen: bool) -> Line:
-    """In a list of several."""
+def engine_row(engine: EngineFigures, alerts: Sequence[Alert], is_chosen: bool) -> Line:
+    """In a list of several; one with an alert is marked, and its KV cache where that is full."""
+    rules = {alert.rule for alert in alerts if alert.subject == engine.name}
     tone: Tone = "strong" if is_chosen else "dim"
     batch = f"{engine.running} running"
     speed = amount(engine.decode_tokens_per_s, "tok/s")
     kv = whole(None if engine.kv_used is None else 100 * engine.kv_used, "% KV")
-    mark = Span("▸ " if is_chosen else "  ", "key")
-    figures = f"{batch:>11}  {speed:>11}  {kv:>8}  pid {engine.pid:<7} "
-    return (mark, Span(figures, tone), Span(model_name(engine), tone))
+    if "kv_used" in rules:
+        kv = OVER + kv
+    return (
+        Span("▸" if is_chosen else " ", "key"),
+        Span(OVER if rules else " ", "bad"),
+        Span(f"{batch:>11}  {speed:>11}  ", tone),
+        Span(f"{kv:>8}", "bad" if "kv_used" in rules else tone),
+        Span(f"  pid {engine.pid:<7} {model_name(engine)}", tone),
+    )
 
 
 def _batch(engine: EngineFigures) -> Measure:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from orin_llm.cli.live.measure import OVER
 from orin_llm.cli.live.text import Line, Span
 
 _KEYS = (
-    ("q", "quit"),
+    ("q, Ctrl-C", "quit"),
+    ("Ctrl-Z", "back to the shell until fg"),
     ("p, Space", "pause: a replay stops; live, the view stands and recording goes on"),
-    ("Tab, ↓ / ↑", "next or previous engine"),
+    ("Tab, ↓ / ↑", "next or previous engine; with one engine ↓ and ↑ scroll"),
     ("PgUp / PgDn", "scroll where not all fits"),
     ("?", "this help, and back"),
 )
 _SIGNS = (
     ("–", "nothing could read it"),
+    (OVER, "before a figure, and an engine of several: there is an alert"),
     ("│", "on a bar: the limit from the file of thresholds; for °C also 99, throttling"),
     ("Batch", "requests that run, of those that can run at once"),
     ("TTFT", "time to the first token: mean of the newest answers"),

@@ -46,7 +46,7 @@ def machine_measures(
         _load("emc", "EMC", values, _emc_phrases(reading, subject, "emc" in seen)),
         _power(reading, alerts, subject, thresholds.power_w),
         _temperature(reading, alerts, thresholds.temperature_c, subject.is_jetson),
-        _memory(reading, values),
+        _memory(reading, alerts, values, thresholds.memory_used),
         _vram(reading, values),
         _load("cpu", "CPU", values, _core_phrases(reading.cores, glyphs), rank=2),
     ]
@@ -145,7 +145,13 @@ def _temperature(
     )
 
 
-def _memory(reading: Reading, values: Mapping[str, float | None]) -> Measure:
+def _memory(
+    reading: Reading,
+    alerts: list[Alert],
+    values: Mapping[str, float | None],
+    threshold: Threshold,
+) -> Measure:
+    bound = threshold.above if threshold.enabled else None
     used, total = reading.ram_used_bytes, reading.ram_total_bytes
     swap, swap_total = reading.swap_used_bytes, reading.swap_total_bytes
     shared = None if reading.gpu_memory_total_bytes else reading.gpu_memory_used_bytes
@@ -155,6 +161,7 @@ def _memory(reading: Reading, values: Mapping[str, float | None]) -> Measure:
         "Memory",
         _percent(values["memory"]),
         values["memory"],
+        marks=(Mark(bound, "warn"),) if bound else (),
         phrases=phrases(
             "" if used is None and total is None else sizes(used, total),
             "" if shared is None else f"GPU {sizes(shared, None)}",
@@ -165,7 +172,7 @@ def _memory(reading: Reading, values: Mapping[str, float | None]) -> Measure:
             else f"swap {sizes(swap, swap_total)}",
             "" if block is None else f"largest free {blocks or MISSING} × {sizes(block, None)}",
         ),
-        tone=_fill_tone(values["memory"]),
+        tone=tone_of("memory_used", alerts, values["memory"], bound),
     )
 
 

@@ -10,6 +10,7 @@ from orin_llm.cli.live.text import Span, Tone
 from orin_llm.cli.numbers import MISSING
 from orin_llm.monitor.state import Alert
 
+OVER = "!"  # before a value that is over its limit
 NEARLY = 0.9  # of a limit: shown in yellow from here on
 
 
@@ -42,9 +43,11 @@ class Measure:
 
     @property
     def value_span(self) -> Span:
-        """The value: yellow or red where it is too high."""
+        """The value: yellow near its limit; above it red, with a sign for who sees no colours."""
         if self.value == MISSING:
             return Span(self.value, "dim")
+        if self.tone == "bad":
+            return Span(OVER + self.value, "bad")
         return Span(self.value, "strong" if self.tone == "good" else self.tone)
 
     @property

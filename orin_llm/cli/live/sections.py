@@ -57,7 +57,7 @@ def engine_section(
         Span(f" {model_name(engine)}", "strong"),
         Span(f" pid {engine.pid}", "dim"),
     )
-    notes = [(_LIST_RANK, line) for line in _list(engines, at)]
+    notes = [(_LIST_RANK, line) for line in _list(state, at)]
     return Section(title, engine_measures(engine, state.alerts, thresholds), notes)
 
 
@@ -66,10 +66,11 @@ def index_of(engines: Sequence[EngineFigures], name: str) -> int:
     return next((n for n, engine in enumerate(engines) if engine.name == name), 0)
 
 
-def _list(engines: Sequence[EngineFigures], chosen: int) -> list[Line]:
+def _list(state: State, chosen: int) -> list[Line]:
     """All where they are several; of very many, those around the chosen one."""
+    engines = state.engines
     if len(engines) == 1:
         return []
     first = min(max(0, chosen - _MAX_LISTED // 2), max(0, len(engines) - _MAX_LISTED))
     shown = range(first, min(first + _MAX_LISTED, len(engines)))
-    return [engine_row(engines[n], n == chosen) for n in shown]
+    return [engine_row(engines[n], state.alerts, n == chosen) for n in shown]
