@@ -148,6 +148,17 @@ def test_tokens_without_a_sequence_get_zeros_and_read_nothing(kernels, tokens_pe
     assert not result[idle].any()
 
 
+@pytest.mark.parametrize("n_splits", [1, 2])
+def test_a_block_keeps_tokens_apart_that_do_not_follow_one_another(kernels, n_splits):
+    step = make_step(Model(1, 2, 16, 16, "f16", "f16"), [Sequence(20, 3), Sequence(21, 3)], 8, 16)
+    # The next position of another sequence, of the same one, and an earlier one of the same.
+    order = [0, 3, 4, 2, 1, 5]
+    step = replace(
+        step, q=step.q[order], rows=step.rows[order].copy(), positions=step.positions[order].copy()
+    )
+    assert error(attend(kernels, step, n_splits, tokens_per_block=6), step.exact()) < TOLERANCE
+
+
 SPLIT_STEPS = [
     (Model(2, 3, 48, 80, "f16", "f16", sinks=True), [Sequence(150, 1), Sequence(31, 1)], 1),
     (Model(1, 4, 32, 32, "q8_0", "q4_0", window=50), [Sequence(90, 9), Sequence(0, 2)], 4),
