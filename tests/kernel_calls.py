@@ -112,6 +112,8 @@ class Kernels:
         self._connection: Connection | None = None
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)  # what libraries look for in any object
         return lambda **arguments: self._call(name, arguments)
 
     def _call(self, name: str, arguments: dict[str, Any]) -> Any:
