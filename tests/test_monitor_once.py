@@ -218,6 +218,7 @@ def test_one_look_can_be_recorded(tmp_path: Path) -> None:
         ("--once --speed 2", "--speed goes with --replay"),
         ("--once --interval 0.05", "--interval 0.05: expected 0.1 … 3600 seconds"),
         ("--once --interval 3601", "expected 0.1 … 3600 seconds"),
+        ("--once --interval abc", "error: --interval abc: expected 0.1 … 3600 seconds"),
         ("--once --interval nan", "expected 0.1 … 3600 seconds"),
         ("--replay FILE --speed 0", "--speed 0: expected a number above 0"),
         ("--replay FILE --speed nan", "--speed nan: expected a number above 0"),
@@ -277,7 +278,7 @@ def test_control_characters_of_a_recording_do_not_reach_the_terminal(tmp_path: P
 def test_a_time_that_no_clock_has_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "run.jsonl"
     recorder = Recorder(file, Subject("Board"), 1.0)
-    recorder.add(snapshot(1e300))
+    recorder.add(snapshot(1e90))
     recorder.close()
     done = monitor("--once", "--replay", str(file))
     assert done.exit_code == 0 and done.stdout.startswith("machine      Board | recorded –\n")

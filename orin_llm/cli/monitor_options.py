@@ -25,6 +25,18 @@ def flag(*names: str, help: str, panel: str, **more: Any) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel, **more)
 
 
+def seconds(text: str) -> float:
+    """The value of --interval; UsageError for what is no number."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(_not_an_interval(text)) from None
+
+
+def _not_an_interval(text: str) -> str:
+    return f"--interval {text}: expected {MIN_INTERVAL_S:g} … {MAX_INTERVAL_S:g} seconds"
+
+
 @dataclass(frozen=True)
 class ModeOptions:
     """In which way the machine is watched."""
@@ -44,6 +56,7 @@ class ModeOptions:
             "--interval",
             panel=HOW,
             metavar="SECONDS",
+            parser=seconds,
             help="Between two looks, 0.1 to 3600; 1, or 5 with --headless, if not given.",
         ),
     ] = None
@@ -127,9 +140,7 @@ def check_options(
     """UsageError for flags that do not go together, or values that cannot be."""
     interval, speed = mode.interval, recording.speed
     if interval is not None and not MIN_INTERVAL_S <= interval <= MAX_INTERVAL_S:
-        raise UsageError(
-            f"--interval {interval:g}: expected {MIN_INTERVAL_S:g} … {MAX_INTERVAL_S:g} seconds"
-        )
+        raise UsageError(_not_an_interval(f"{interval:g}"))
     if speed is not None and not (math.isfinite(speed) and 0 < speed <= MAX_SPEED):
         raise UsageError(f"--speed {speed:g}: expected a number above 0, at most {MAX_SPEED:g}")
     if mode.once and mode.headless:
