@@ -136,6 +136,12 @@ def test_a_recording_without_engine_says_so() -> None:
     assert "Start one" not in text
 
 
+def test_a_step_that_takes_long_is_no_standstill() -> None:
+    text = shown(state(0, engine(is_computing=True, prefill_tokens_per_s=0.0)), size=(60, 16))
+    assert row_of(text, "Prefill").split()[:2] == ["Prefill", "computing"]
+    assert "computing" in row_of(text, "Decode")
+
+
 def test_the_chosen_engine_is_shown_large_among_all() -> None:
     engines = [engine(f"{n}-0", decode_tokens_per_s=float(n)) for n in (11, 22, 33)]
     text = shown(state(0, *engines, **BUSY), chosen="22-0")
@@ -263,6 +269,29 @@ def test_where_there_is_no_room_what_matters_less_goes_first() -> None:
     assert [line.split()[0] for line in least] == (
         ["●", "─", "GPU", "EMC", "Power", "Temp", "Memory", "─", "Decode", "TTFT", "TPOT", "KV"]
     )
+
+
+@pytest.mark.parametrize(
+    ("size", "boxes"), [((60, 16), 0), ((80, 24), 0), ((80, 46), 0), ((80, 48), 1), ((120, 38), 1)]
+)
+def test_nothing_but_the_size_decides_between_boxes_and_lines(
+    size: tuple[int, int], boxes: bool
+) -> None:
+    alerts = tuple(alert(f"rule_{n}", f"alert {n}") for n in range(9))
+    events = tuple(AlertEvent("raised", START_MS, one) for one in alerts)
+    crowd = [engine(f"{n}-0") for n in range(9)]
+    vram = {"gpu_memory_total_bytes": 25_800_000_000}
+    pictures = (
+        shown(state(0, cpu_percent=5.0), size=size, subject=PC),
+        shown(state(0, **BUSY), size=size),
+        shown(
+            state(0, *crowd, **BUSY | vram, alerts=alerts, events=events, problems={"a": "b"}),
+            size=size,
+        ),
+    )
+    for text in pictures:
+        assert ("╭─ CPU" in text) == bool(boxes)
+        assert len(text.split("\n")) <= size[1]
 
 
 def test_tiles_are_as_high_as_they_are_meant_to_be() -> None:

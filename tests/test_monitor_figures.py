@@ -42,6 +42,14 @@ def test_without_decode_steps_there_is_no_time_of_one() -> None:
     assert found.step_ms is None and found.decode_tokens_per_s == 0
 
 
+def test_while_no_step_ends_it_computes_if_something_runs() -> None:
+    idle = {"requests": {"running": 0}}
+    assert figures_of(line(1, steps=10), line(2, steps=10)).is_computing
+    assert not figures_of(line(1, steps=10), line(2, steps=11)).is_computing
+    assert not figures_of(line(1, steps=10), line(2, steps=10, **idle)).is_computing
+    assert not figures_of(line(1, steps=10)).is_computing
+
+
 def test_what_is_of_now_is_taken_as_it_is() -> None:
     kv = (30, 20, 50)
     found = figures_of(line(1, kv=kv))

@@ -134,6 +134,7 @@ def _engine(engine: EngineFigures, thresholds: Thresholds) -> Iterator[tuple[str
     yield (
         "tokens/s",
         [
+            "computing" if engine.is_computing else "",
             f"prefill {tenths(engine.prefill_tokens_per_s)}",
             f"decode {tenths(engine.decode_tokens_per_s)}",
             f"step {tenths(engine.step_ms, 'ms')}",

@@ -59,7 +59,7 @@ class _Engine:
         self._number = 0
         self._pid = 0
         self._line: Mapping[str, Any] | None = None
-        self._rates: dict[str, float | None] = {}
+        self._rates: dict[str, Any] = {}
 
     def is_another(self, sample: EngineSample) -> bool:
         """Whether the name was given to a new engine: what can only grow is less than it was."""
@@ -148,7 +148,7 @@ class _Window:
         return sum(value for _, value in self._values) / len(self._values)
 
 
-def _rates(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float | None]:
+def _rates(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
     elapsed_s = _elapsed_s(before, now)
 
     def grown(*path: str) -> float | None:
@@ -163,6 +163,7 @@ def _rates(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, float
     return {
         "prefill_tokens_per_s": ratio(grown("tokens", "prefilled"), elapsed_s),
         "decode_tokens_per_s": ratio(grown("tokens", "decoded"), elapsed_s),
+        "is_computing": grown("steps", "total") == 0 and bool(count_at(now, "requests", "running")),
         "step_ms": None if decode_ms is None else decode_ms + (drawing_ms or 0.0),
     }
 

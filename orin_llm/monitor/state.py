@@ -16,6 +16,8 @@ class EngineFigures:
     Attributes:
         running, waiting: requests now; `max_running` can run at once.
         prefill_tokens_per_s, decode_tokens_per_s: of all requests, since the snapshot before.
+        is_computing: requests run, and no step has ended since then: the rates are 0, and will be
+            more when it has.
         step_ms: of llama.cpp's computation and drawing, mean of the decode steps since then.
         ttft_ms, tpot_ms: means of the newest answers, as many as the window has; None where there
             are not that many, or not of the last minutes.
@@ -35,6 +37,7 @@ class EngineFigures:
     max_running: int = 0
     prefill_tokens_per_s: float | None = None
     decode_tokens_per_s: float | None = None
+    is_computing: bool = False
     step_ms: float | None = None
     ttft_ms: float | None = None
     tpot_ms: float | None = None

@@ -115,7 +115,7 @@ def _rate(
     return Measure(
         engine_key(engine, figure),
         label,
-        amount(value, "tok/s"),
+        "computing" if engine.is_computing else amount(value, "tok/s"),
         top=None,
         has_bar=False,
         phrases=phrases(more),

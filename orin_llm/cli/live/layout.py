@@ -20,6 +20,8 @@ from orin_llm.monitor.thresholds import Thresholds
 
 _GOOD_TILE_HEIGHT, _MAX_TILE_HEIGHT = 7, 18
 _GOOD_COLUMNS = 3
+_MOST_FIGURES = 7, 6  # of the machine and of an engine
+_AROUND_TILES = 13  # lines: titles, some alerts, notes and events
 _SIDE_BY_SIDE = 130  # columns from which machine and engine stand beside each other
 _SMALL_HEIGHT = 20  # lines below which fewer alerts are shown
 _MAX_EVENTS = 5  # that tiles leave room for
@@ -52,11 +54,11 @@ def picture(scene: Scene, story: Story, chosen: str, width: int, height: int) ->
         engine_section(state, scene.thresholds, chosen, is_replay=scene.is_replay),
     )
     top = _top(state, width, height)
-    tiled = _tiled(scene, story, sections, width, height - len(top))
-    if tiled is not None:
-        lines = [*(line for _, line in top), *tiled]
+    if _has_tiles(width, height):
+        rows = _tiled(scene, story, sections, width, height - len(top))
     else:
-        lines = _fewest_that_matter([*top, *_in_rows(scene, story, sections, width)], height)
+        rows = _in_rows(scene, story, sections, width)
+    lines = _fewest_that_matter([*top, *rows], height)
     return [*lines, *_events(story, width, height - len(lines), scene.glyphs)]
 
 
@@ -69,30 +71,39 @@ def _top(state: State, width: int, height: int) -> list[Row]:
     return [*rows, (_PROBLEMS_RANK, problems)] if problems else rows
 
 
+def _has_tiles(width: int, height: int) -> bool:
+    """Whether a terminal has room for tiles. By its size alone: alerts come and go."""
+    columns = width // MIN_WIDTH
+    if columns == 0:
+        return False
+    rows = sum(count_rows(count, columns) for count in _MOST_FIGURES)
+    return height >= rows * MIN_HEIGHT + _AROUND_TILES
+
+
 def _tiled(
     scene: Scene, story: Story, sections: Sequence[Section], width: int, height: int
-) -> list[Line] | None:
-    """Titles, tiles and notes, or None where there is no room for tiles."""
+) -> list[Row]:
+    """Titles, tiles and notes."""
     events = 1 + max(1, min(len(story.events), _MAX_EVENTS))
     fixed = events + sum(1 + len(section.notes) for section in sections)
     columns, tile_height = _tile_size(sections, width, height - fixed)
-    if tile_height < MIN_HEIGHT:
-        return None
-    lines: list[Line] = []
+    rows: list[Row] = []
     for section in sections:
-        lines.append(_rule(section.title, width, scene.glyphs))
-        lines += tile_rows(
+        rows.append((0, _rule(section.title, width, scene.glyphs)))
+        tiles = tile_rows(
             section.measures, columns, width, tile_height, story.history, scene.glyphs
         )
-        lines += [fitted(line, width) for _, line in section.notes]
-    return lines
+        rows += [(0, line) for line in tiles]
+        rows += [(rank, fitted(line, width)) for rank, line in section.notes]
+    return rows
 
 
 def _tile_size(sections: Sequence[Section], width: int, height: int) -> tuple[int, int]:
     """Columns of tiles, and lines of each: more columns only where that gives the height."""
-    best = 1, 0  # no room at all
     most = width // MIN_WIDTH
-    for columns in range(max(min(_GOOD_COLUMNS, most), 1), most + 1):
+    fewest = min(_GOOD_COLUMNS, most)
+    best = fewest, MIN_HEIGHT
+    for columns in range(fewest, most + 1):
         rows = sum(count_rows(len(section.measures), columns) for section in sections)
         best = max(best, (columns, min(height // rows, _MAX_TILE_HEIGHT)), key=lambda size: size[1])
         if best[1] >= _GOOD_TILE_HEIGHT:
