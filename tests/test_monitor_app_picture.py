@@ -344,6 +344,14 @@ def test_problems_of_sources_are_one_dim_line() -> None:
     assert tone_of(lines[:1], "it ended") == "dim"
 
 
+def test_a_problem_that_is_an_alert_is_told_once() -> None:
+    lost = "engine 9-0: it was killed"
+    problems = {"engine 9-0": "it was killed", "jtop": "not active"}
+    raised = state(0, **BUSY, problems=problems, alerts=(alert("engine_lost", lost, "9-0"),))
+    text = shown(raised)
+    assert text.count(lost) == 1 and "\njtop: not active" in text
+
+
 def test_control_characters_of_a_model_never_reach_the_terminal() -> None:
     evil = engine()
     evil = type(evil)(**{**evil.to_json(), "model": "/m/a\x1b[2J\nb.gguf"})

@@ -344,7 +344,7 @@ def test_a_real_engine_is_found_and_its_figures_are_shown(
         child = start("--interval", "0.1", size=(100, 30))
         see(child, "tiny.gguf", "0 answers")
         ask(process, 8)
-        see(child, "1 answers", "last ")
+        see(child, "1 answer ", "last ")
         quit_by_key(child)
 
 

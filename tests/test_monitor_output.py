@@ -101,11 +101,12 @@ def test_at_the_end_lines_that_wait_are_still_written(
     output = LineOutput(writing)
     watch = Watch(Thresholds())
     replay = Replay(file)
-    agent = Agent(replay, watch, output, recorder=None, commands=None, tell=print)
+    head = {"monitor": "1"}
+    agent = Agent(replay, watch, output, head=head, recorder=None, commands=None, tell=print)
     seen = bytearray()
 
     def read() -> None:
-        while not seen.endswith(b"\n"):
+        while seen.count(b"\n") < 2:
             seen.extend(os.read(reading, 4096))
 
     late = threading.Timer(0.3, read)
@@ -114,7 +115,8 @@ def test_at_the_end_lines_that_wait_are_still_written(
     assert agent.run() is None
     late.join(60)
     replay.close()
-    assert json.loads(seen.lstrip(b"x"))["at_ms"] == START_MS + 1000
+    first, second = seen.lstrip(b"x").splitlines()
+    assert json.loads(first) == head and json.loads(second)["at_ms"] == START_MS + 1000
 
 
 @given(st.floats(0, 1e6), st.floats(0.1, 3600), st.floats(0, 1e6))

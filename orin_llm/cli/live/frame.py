@@ -57,11 +57,13 @@ def _said(subject: Subject, state: State | None) -> list[Span]:
 
 
 def problem_line(state: State | None, width: int) -> Line | None:
-    """What of the sources gives nothing, and why, on one line."""
-    problems = state.problems if state else None
-    if not problems:
+    """What of the sources gives nothing, and why, on one line; not what an alert already says."""
+    problems = state.problems if state else {}
+    alerts = {alert.text for alert in state.alerts} if state else set()
+    texts = [f"{name}: {problem}" for name, problem in problems.items()]
+    text = " · ".join(text for text in texts if text not in alerts)
+    if not text:
         return None
-    text = " · ".join(f"{name}: {problem}" for name, problem in problems.items())
     return fitted((Span(text.replace("\n", " "), "dim"),), width)
 
 
