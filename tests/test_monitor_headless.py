@@ -114,7 +114,8 @@ def test_the_first_line_tells_what_is_watched_and_with_which_thresholds(
     assert (head["monitor"], head["config"]) == (__version__, str(config))
     assert head["host"] == head["machine"]["host"] == socket.gethostname()
     assert head["machine"]["mode"] == "MODE_50W"
-    assert head["thresholds"]["temperature_c"]["above"] == 70
+    rule = {"above": 70, "clear": pytest.approx(80 * 70 / 85), "for_s": 0, "enabled": True}
+    assert head["thresholds"]["temperature_c"] == rule
     assert head["thresholds"]["power_w"]["above"] == 50
     assert head["thresholds"]["engine_lost"] == {"quiet_s": 60, "enabled": True}
     assert all("monitor" not in line for line in watched.lines[1:])

@@ -33,7 +33,10 @@ def log_head(subject: Subject, thresholds: Thresholds, config: Path | None) -> d
         "monitor": __version__,
         "host": subject.host,
         "machine": subject.to_json(),
-        "thresholds": asdict(thresholds),
+        "thresholds": {
+            name: {key: value for key, value in rule.items() if value is not None}
+            for name, rule in asdict(thresholds).items()
+        },
         "config": None if config is None else str(config),
     }
 
