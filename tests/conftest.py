@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from file_server import Server, serving
-from kernel_calls import Kernels, build_emulated, sanitizer_libraries
+from kernel_build import build_cuda, build_emulated, gpu_architecture, sanitizer_libraries
+from kernel_calls import Kernels
 from processes import CLI
 
 from orin_llm.engine import Engine, EngineConfig
@@ -58,10 +59,16 @@ def server() -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def kernels() -> Iterator[Kernels]:
-    """The kernels of cuda/, emulated."""
-    running = Kernels(build_emulated(), sanitizer_libraries())
+ON = ["emulated", *([pytest.param("gpu", marks=pytest.mark.gpu)] if gpu_architecture() else [])]
+
+
+@pytest.fixture(scope="session", params=ON)
+def kernels(request: pytest.FixtureRequest) -> Iterator[Kernels]:
+    """The kernels of cuda/: emulated, and on the GPU where there is one."""
+    if request.param == "gpu":
+        running = Kernels(build_cuda(gpu_architecture()))
+    else:
+        running = Kernels(build_emulated(), sanitizer_libraries())
     yield running
     running.close()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from kernel_calls import ENVIRONMENT, KernelFailed, Kernels, build_program
+from kernel_build import ENVIRONMENT, build_cuda, build_program
+from kernel_calls import KernelFailed, Kernels
 
 
 def run(program: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
@@ -83,3 +86,20 @@ def test_after_a_call_that_failed_the_next_one_works(kernels: Kernels) -> None:
     with pytest.raises(KernelFailed, match="TypeError"):
         kernels.affine(x=np.ones(3, np.float32))
     assert kernels.affine(x=np.ones(3, np.float32), scale=1.0, bias=1.0).tolist() == [2, 2, 2]
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_the_same_module_is_built_for_the_board() -> None:
+    """That it loads says that nothing of it is missing; what it computes needs a GPU."""
+    module = build_cuda("87")
+    functions = "affine kv_gather logprobs paged_attention rope_store sample set_seed"
+    done = run(
+        Path(sys.executable),
+        "-c",
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('orin_kernels', {str(module)!r})\n"
+        "module = importlib.util.module_from_spec(spec)\n"
+        "spec.loader.exec_module(module)\n"
+        f"assert set({functions!r}.split()) <= set(dir(module))\n",
+    )
+    assert done.returncode == 0, done.stderr.decode()

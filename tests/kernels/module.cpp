@@ -17,6 +17,15 @@ namespace {
 using orin::kernels::check;
 using orin::kernels::DeviceArray;
 
+// The order in which emulated threads take turns.
+void set_seed(uint64_t seed) {
+#ifdef ORIN_EMULATED
+    simt::set_seed(seed);
+#else
+    (void)seed;  // a GPU has its own
+#endif
+}
+
 py::array affine(const py::array_t<float> & x, float scale, float bias) {
     DeviceArray<float> values(x);
     check(orin::cuda::affine({values.data(), values.data(), values.size(), scale, bias}, nullptr), "affine");
@@ -26,9 +35,7 @@ py::array affine(const py::array_t<float> & x, float scale, float bias) {
 }  // namespace
 
 PYBIND11_MODULE(orin_kernels, module) {
-#ifdef ORIN_EMULATED
-    module.def("set_seed", &simt::set_seed, py::arg("seed"));
-#endif
+    module.def("set_seed", &set_seed, py::arg("seed"));
     orin::kernels::bind_attention(module);
     orin::kernels::bind_rope_store(module);
     orin::kernels::bind_sampling(module);

@@ -1,0 +1,132 @@
+"""Building the kernels for tests: for the emulation of tests/simt, and for the GPU that is here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+import pybind11
+
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+SIMT = TESTS / "simt"
+BUILD = ROOT / "build/simt"
+CXX = os.environ.get("CXX", "c++")
+SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+FLAGS = (
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-Wall",
+    "-Wextra",
+    "-Wno-unknown-pragmas",
+    *SANITIZE,
+)
+ENVIRONMENT = {"ASAN_OPTIONS": "detect_leaks=0:detect_stack_use_after_return=0"}
+KERNELS = (*sorted((TESTS / "kernels").glob("*.cpp")), *sorted((ROOT / "cuda").glob("*.cu")))
+
+
+def build_emulated() -> Path:
+    """The module of all kernels for the emulation, compiled where something has changed."""
+    command = [CXX, *FLAGS, "-DORIN_EMULATED", f"-I{SIMT / 'include'}"]
+    objects = _compile_all([*command, "-x", "c++"], "emulated", (*KERNELS, *SIMT.glob("*.cpp")))
+    module = BUILD / "emulated/orin_kernels.so"
+    run_compiler([CXX, *SANITIZE, "-shared", *map(str, objects), "-o", str(module)])
+    return module
+
+
+def build_cuda(architecture: str) -> Path:
+    """The same module for a GPU, such as of architecture `87`, compiled where something changed."""
+    nvcc = shutil.which("nvcc")
+    assert nvcc is not None
+    command = [nvcc, "-std=c++17", "-O1", f"-arch=sm_{architecture}"]  # of the host's code
+    command.append("-Xcompiler=-fPIC,-fvisibility=hidden")
+    objects = _compile_all(command, f"cuda-{architecture}", KERNELS)
+    module = BUILD / f"cuda-{architecture}/orin_kernels.so"
+    run_compiler([nvcc, "-shared", "-cudart=static", *map(str, objects), "-o", str(module)])
+    return module
+
+
+@lru_cache
+def gpu_architecture() -> str:
+    """Of the GPU that is here, such as `90`; "" where there is none, or no nvcc."""
+    if shutil.which("nvcc") is None or shutil.which("nvidia-smi") is None:
+        return ""
+    command = ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    capability = done.stdout.split("\n")[0].strip()
+    return capability.replace(".", "") if done.returncode == 0 else ""
+
+
+def _compile_all(command: list[str], folder: str, sources: Iterable[Path]) -> list[Path]:
+    (BUILD / folder).mkdir(parents=True, exist_ok=True)
+    includes = [
+        f"-I{ROOT / 'cuda'}", f"-I{ROOT / 'cpp'}",
+        "-isystem", pybind11.get_include(), "-isystem", sysconfig.get_path("include"),
+    ]  # fmt: skip
+
+    def compile_one(source: Path) -> Path:
+        result = BUILD / folder / f"{source.parent.name}_{source.name}.o"
+        whole = [*command, *includes, "-c", str(source), "-o", str(result)]
+        compile_where_changed(whole, result)
+        return result
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(compile_one, sources))
+
+
+def build_program(name: str) -> Path:
+    """A program of tests/simt/programs."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    program = BUILD / name
+    sources = [SIMT / f"programs/{name}.cpp", *SIMT.glob("*.cpp")]
+    command = [CXX, *FLAGS, f"-I{SIMT / 'include'}", *map(str, sources), "-o", str(program)]
+    compile_where_changed(command, program)
+    return program
+
+
+def compile_where_changed(command: list[str], result: Path) -> None:
+    """Run the compiler unless the result is newer than all that this command made it from."""
+    note = result.with_name(f"{result.name}.d")
+    if result.exists() and note.exists() and _is_current(result, note, command):
+        return
+    dependencies = result.with_name(f"{result.name}.make")
+    run_compiler([*command, "-MD", "-MF", str(dependencies)])
+    names = dependencies.read_text().replace("\\\n", " ").split()[1:]
+    note.write_text(json.dumps({"command": command, "sources": names}))
+
+
+def _is_current(result: Path, note: Path, command: list[str]) -> bool:
+    made = json.loads(note.read_text())
+    if made["command"] != command:
+        return False
+    paths = [Path(name) for name in made["sources"]]
+    built_ns = result.stat().st_mtime_ns
+    return all(path.exists() and path.stat().st_mtime_ns <= built_ns for path in paths)
+
+
+def run_compiler(command: list[str]) -> None:
+    """Run it; a warning is a failure."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def sanitizer_libraries() -> tuple[str, ...]:
+    """What has to be loaded before a program that was built without sanitizers."""
+    found = [
+        subprocess.run(
+            [CXX, f"-print-file-name={name}"], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        for name in ("libasan.so", "libstdc++.so")
+    ]
+    return tuple(found)
