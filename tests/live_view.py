@@ -16,7 +16,9 @@ from orin_llm.monitor.state import Alert, EngineFigures, State
 from orin_llm.monitor.thresholds import default_thresholds
 
 START_MS = 1.8e12
-ORIN = Subject("NVIDIA Jetson AGX Orin Developer Kit", "36.4.3", "6.2", "MODE_30W", 30.0, 204.8)
+ORIN = Subject(
+    "NVIDIA Jetson AGX Orin Developer Kit", True, "36.4.3", "6.2", "MODE_30W", 30.0, 204.8
+)
 PC = Subject("Workstation 4")
 
 BUSY: dict[str, Any] = {

@@ -76,6 +76,7 @@ def test_json_has_everything_there_is(tmp_path: Path) -> None:
     assert set(found) == members and found["temperature_c"] == 56
     assert found["machine"] == {
         "name": "NVIDIA Jetson AGX Orin Developer Kit",
+        "is_jetson": True,
         "l4t": "36.4.3",
         "jetpack": "6.2",
         "mode": "MODE_30W",

@@ -22,7 +22,7 @@ from orin_llm.monitor.state import State
 from orin_llm.monitor.thresholds import default_thresholds
 from orin_llm.monitor.watch import Watch
 
-BOARD = Subject("Board", l4t="36.4.3", jetpack="6.2", mode="MODE_30W", budget_w=30)
+BOARD = Subject("Board", True, l4t="36.4.3", jetpack="6.2", mode="MODE_30W", budget_w=30)
 HEAD = json.dumps({"recording": 1, "subject": BOARD.to_json(), "interval_s": 1.0}) + "\n"
 
 

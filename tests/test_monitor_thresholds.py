@@ -59,9 +59,9 @@ def test_the_documented_file_is_the_defaults(file: Path) -> None:
 @pytest.mark.parametrize(
     ("subject", "power_w"),
     [
-        (Subject("Board", l4t="36.4.3", mode="MODE_30W", budget_w=30), 30),
-        (Subject("Board", l4t="36.4.3", mode="MAXN"), 25),
-        (Subject("Board in a container", mode="MAXN"), 25),
+        (Subject("Board", is_jetson=True, mode="MODE_30W", budget_w=30), 30),
+        (Subject("Board", is_jetson=True, mode="MAXN"), 25),
+        (Subject("Board in a container", is_jetson=True), 25),
         (Subject("Workstation"), None),
     ],
 )
@@ -142,6 +142,7 @@ def test_who_moves_one_of_two_limits_keeps_their_distance(file: Path) -> None:
         ("\n\n[ttft_ms\n", "line 3"),
         (b"[ttft_ms]\xff", "is not UTF-8: byte 9"),
         ("a = " + "[" * 100_000, "is not TOML"),
+        ("a = " + "9" * 5000, "is not TOML"),
         ("#" * (1 << 20) + "\n", "is too long"),
     ],
 )  # fmt: skip

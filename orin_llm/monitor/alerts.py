@@ -57,7 +57,7 @@ class AlertBook:
         before, now = self._over_current_events, snapshot.reading.over_current_events
         if now is not None:
             self._over_current_events = now
-        more = None if before is None or now is None else max(0, now - before)
+        more = None if before is None or now is None else finite(max(0, now - before))
         yield from rules.of_machine(snapshot.reading, more)
         yield from rules.of_engines(figures, self._thresholds)
         lost = {subject for rule, subject in self._watched if rule == "engine_lost"}

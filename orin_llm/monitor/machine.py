@@ -17,6 +17,7 @@ def read_subject(board: Board, root: Path = Path("/")) -> Subject:
     mode = _power_mode(root) if board.is_jetson else None
     return Subject(
         name=board.name,
+        is_jetson=board.is_jetson,
         l4t=board.l4t,
         jetpack=board.jetpack,
         mode=mode.name if mode else None,

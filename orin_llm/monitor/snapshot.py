@@ -19,6 +19,7 @@ class Subject:
 
     Attributes:
         name: of board or PC, for people.
+        is_jetson: it has a Tegra, whose power is that of the whole board.
         l4t, jetpack, mode: None where it has none, or nothing tells.
         budget_w: of the power mode; None where it has none.
         peak_bandwidth_gb_s: of the memory; None where nothing tells.
@@ -26,17 +27,13 @@ class Subject:
     """
 
     name: str
+    is_jetson: bool = False
     l4t: str | None = None
     jetpack: str | None = None
     mode: str | None = None
     budget_w: float | None = None
     peak_bandwidth_gb_s: float | None = None
     host: str | None = None
-
-    @property
-    def is_jetson(self) -> bool:
-        """By what only Jetsons have; in a container some of it may not be seen."""
-        return any((self.l4t, self.jetpack, self.mode))
 
     def to_json(self) -> dict[str, Any]:
         """All fields."""
@@ -51,6 +48,7 @@ class Subject:
         """
         return cls(
             name=_text(data, "name") or "",
+            is_jetson=data.get("is_jetson") is True,
             l4t=_text(data, "l4t"),
             jetpack=_text(data, "jetpack"),
             mode=_text(data, "mode"),

@@ -137,7 +137,7 @@ def read_thresholds(path: Path, power_w: float | None) -> Thresholds:
         tables = tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8: byte {error.start}") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of too many digits
         raise UsageError(f"{path} is not TOML: {error}") from error
     try:
         return _thresholds(tables, default_thresholds(power_w))
