@@ -14,6 +14,7 @@ from gguf_bytes import Shape, tiny_llama
 from processes import CLI, environment, interrupt, read_some
 from processes import run as run_process
 from processes import start as start_process
+from stats_support import until
 
 PROMPT = "What is the capital of France?"
 TEXT = "The capital of France is"
@@ -238,3 +239,15 @@ def test_a_model_that_runs_without_pages_is_a_note(run: Runner, tmp_path: Path) 
     code, _, err = run("--raw", "-m", str(model), "-p", "a", "-n", "2", "-c", "64", "-q")
     assert (code, err) == (0, "")
     assert "note" not in run("--raw", "-p", TEXT, "-n", "2")[2]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_to_end_closes_the_engine(
+    number: signal.Signals, smollm2: Path, tmp_path: Path
+) -> None:
+    where = environment(XDG_RUNTIME_DIR=str(tmp_path))
+    running = start_process([*CLI, "run", "-m", str(smollm2), *STORY, "-t", "1"], env=where)
+    until(lambda: any(tmp_path.glob("orin-llm/*.sock")), "the engine")
+    running.send_signal(number)
+    assert running.wait(60) == 128 + number
+    assert not any(tmp_path.glob("orin-llm/*.sock"))

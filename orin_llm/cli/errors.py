@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from types import FrameType
 from typing import Any
 
 import typer
@@ -44,6 +46,20 @@ def print_error(error: BaseException) -> None:
         where = f"{error.filename}: " if error.filename else ""
         message = f"{where}{error.strerror}"
     print(f"error: {visible(message)}", file=sys.stderr, flush=True)
+
+
+def close_before_ending() -> None:
+    """Let SIGTERM and SIGHUP unwind the program, so that engines and tools are closed.
+
+    The exit code is what a shell gives a process that the signal has killed.
+    """
+
+    def leave(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
 
 
 def discard_output() -> None:

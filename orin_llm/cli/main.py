@@ -14,6 +14,7 @@ from orin_llm import __version__
 from orin_llm.cli.errors import (
     INTERRUPTED,
     ExitCodeGroup,
+    close_before_ending,
     discard_output,
     exit_code_of,
     print_error,
@@ -115,6 +116,7 @@ for _name, _place in SUBCOMMANDS.items():
 def main() -> None:
     """Run the command line and leave with the command's exit code."""
     reserve_standard_streams()
+    close_before_ending()
     try:
         app(prog_name="orin-llm")
     except KeyboardInterrupt:  # before or after the part that ExitCodeGroup guards
