@@ -8,6 +8,8 @@ namespace orin::cuda {
 
 enum class KvType : int32_t { f16, bf16, q8_0, q4_0 };
 
+constexpr int32_t kv_max_head_dim = 512;
+
 // Of the quantized types: a scale in f16, then the values.
 constexpr int32_t kv_block_values = 32;
 constexpr int32_t q8_0_block_bytes = 34;  // int8

@@ -7,7 +7,6 @@
 
 namespace orin::cuda {
 
-constexpr int32_t kv_max_head_dim = 512;
 constexpr int32_t kv_min_page_size = 8;
 
 // Position t of a sequence lies in the cell page · page_size + t % page_size; page is entry t / page_size of its row of

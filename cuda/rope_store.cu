@@ -9,7 +9,6 @@ namespace orin::cuda {
 namespace {
 
 constexpr int warps = 4;  // a warp has a head of a token
-constexpr int max_head_dim = 512;
 
 // What the launcher works out.
 struct Layout {
@@ -102,7 +101,7 @@ __global__ void __launch_bounds__(warps * 32) rope_store_kernel(RopeStoreParams 
 
 bool is_head(int32_t head_dim, KvType type, int32_t hadamard) {
     const bool is_power = hadamard == 0 || (hadamard > 1 && (hadamard & (hadamard - 1)) == 0);
-    return head_dim >= 1 && head_dim <= max_head_dim && is_power && (hadamard == 0 || head_dim % hadamard == 0) &&
+    return head_dim >= 1 && head_dim <= kv_max_head_dim && is_power && (hadamard == 0 || head_dim % hadamard == 0) &&
            (!is_quantized(type) || head_dim % kv_block_values == 0);
 }
 

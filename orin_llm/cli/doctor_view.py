@@ -6,7 +6,6 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +13,7 @@ from rich.text import Text
 from orin_llm import __version__
 from orin_llm.cli.paragraphs import output_width, print_paragraph, wrapped
 from orin_llm.cli.render import tolerate_narrow_encoding, visible
+from orin_llm.closeable import Closeable
 from orin_llm.device.board import Board
 from orin_llm.device.build import Build
 from orin_llm.device.gpu import Gpu
@@ -43,7 +43,7 @@ _LEVEL_CELLS = 9
 _LEAST_LAST_COLUMN = 40  # cells; with less the text goes under the check's name
 
 
-class StepLine:
+class StepLine(Closeable):
     """One line on stderr that says what is being done, on a terminal only; it goes away."""
 
     def __init__(self) -> None:
@@ -60,15 +60,8 @@ class StepLine:
         sys.stderr.write(f"\r{text:<{self._shown}}\r")
         sys.stderr.flush()
 
-    def __enter__(self) -> StepLine:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Take it away."""
         if self._shown:
             self._write("")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from orin_llm.cli.render import visible
+from orin_llm.closeable import Closeable
 from orin_llm.host.units import size_text
 from orin_llm.models.reporter import Progress, Reporter
 
@@ -48,22 +48,11 @@ def load_engine(path: Path, config: EngineConfig, *, quiet: bool = False) -> Eng
     return engine
 
 
-class StderrReporter(Reporter):
+class StderrReporter(Closeable, Reporter):
     """Messages as lines on stderr; no progress. A context manager, for those that draw."""
 
     def __init__(self, messages: bool = True) -> None:
         self._messages = messages
-
-    def __enter__(self) -> StderrReporter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def message(self, text: str) -> None:
         if self._messages:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from orin_llm.doctor.clocks import reaches
 from orin_llm.doctor.finding import Finding
 from orin_llm.doctor.machine import Machine
-
-_SAME_CLOCK = 0.99  # steps are 204, 665.6, 2133 and 3199 MHz
 
 
 def cap_of_mode(machine: Machine) -> Iterator[Finding]:
@@ -15,7 +14,7 @@ def cap_of_mode(machine: Machine) -> Iterator[Finding]:
     module, cap = machine.board.module, machine.caps.emc_cap_mhz
     if not machine.board.is_jetson or module is None or module.emc_max_mhz is None:
         return
-    if cap is None or cap >= module.emc_max_mhz * _SAME_CLOCK:
+    if cap is None or reaches(cap, module.emc_max_mhz):
         yield Finding("memory cap", "ok", f"none below {module.emc_max_mhz} MHz")
         return
     mode = machine.power.now
@@ -36,7 +35,7 @@ def cap_of_firmware(machine: Machine) -> Iterator[Finding]:
         return
     if cap is None:
         yield _unread(machine, "firmware's cap")
-    elif cap >= module.emc_max_mhz * _SAME_CLOCK:
+    elif reaches(cap, module.emc_max_mhz):
         yield Finding("firmware's cap", "ok", f"none below {module.emc_max_mhz} MHz")
     else:
         yield Finding(
@@ -61,11 +60,11 @@ def clock_under_load(machine: Machine) -> Iterator[Finding]:
         yield _unread(machine, "memory clock")
         return
     highest, most = max(clocks), module.emc_max_mhz
-    if highest >= most * _SAME_CLOCK:
+    if reaches(highest, most):
         yield Finding("memory clock", "ok", f"{highest:g} MHz under load")
         return
     allowed = machine.caps.emc_max_mhz(module) or most
-    capped = allowed < most * _SAME_CLOCK
+    capped = not reaches(allowed, most)
     yield Finding(
         "memory clock",
         "hurts",

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from orin_llm.device.caps import sms_left
 from orin_llm.device.modules import Module
 from orin_llm.device.power_modes import PowerMode, PowerModes
+from orin_llm.doctor.clocks import reaches
 from orin_llm.doctor.finding import Finding, Level
 from orin_llm.doctor.machine import Machine
-
-_SAME_CLOCK = 0.99  # steps of clocks are further apart
 
 
 def power_mode(machine: Machine) -> Iterator[Finding]:
@@ -110,12 +109,12 @@ def pinned_clocks(machine: Machine) -> Iterator[Finding]:
     emc = machine.system.emc_pinned
     if least is None or most is None:
         yield Finding("jetson_clocks", "unknown", "the clocks of the GPU cannot be read")
-    elif least >= most * _SAME_CLOCK and emc is not False:
+    elif reaches(least, most) and emc is not False:
         what = "GPU and memory" if emc else "the GPU's clock"
         yield Finding("jetson_clocks", "ok", f"{what} pinned: {most:g} MHz")
     else:
         found = f"the GPU's clock moves between {least:g} and {most:g} MHz"
-        if least >= most * _SAME_CLOCK:
+        if reaches(least, most):
             found = "the GPU's clock is pinned, the memory's is not"
         yield Finding(
             "jetson_clocks",
@@ -136,9 +135,9 @@ def gpu_clock(machine: Machine) -> Iterator[Finding]:
         return
     most = module.gpu_max_mhz if module else None
     of_mode = machine.power.now.gpu_max_mhz if machine.power.now else None
-    if most is None or cap >= most * _SAME_CLOCK:
+    if most is None or reaches(cap, most):
         yield Finding("GPU clock", "ok", f"up to {cap:g} MHz")
-    elif of_mode is not None and cap >= of_mode * _SAME_CLOCK:
+    elif of_mode is not None and reaches(cap, of_mode):
         found = f"up to {cap:g} of {most:g} MHz, by the power mode"
         yield Finding("GPU clock", "note", found)
     else:
@@ -166,12 +165,12 @@ def processor_clock(machine: Machine) -> Iterator[Finding]:
     if mhz is not None:
         found += f", up to {mhz:g}{'' if hardware is None else f' of {hardware:g}'} MHz"
     few = module is not None and cores < module.cpu_cores
-    slow = None not in (mhz, hardware) and (mhz or 0) < (hardware or 0) * _SAME_CLOCK
+    slow = None not in (mhz, hardware) and not reaches(mhz or 0, hardware or 0)
     if not (few or slow):
         yield Finding("CPU cores", "ok", found)
     elif mode is not None and (
         (not few or cores >= (mode.cpu_cores or cores + 1))
-        and (not slow or (mhz or 0) >= (mode.cpu_max_mhz or float("inf")) * _SAME_CLOCK)
+        and (not slow or reaches(mhz or 0, mode.cpu_max_mhz or float("inf")))
     ):
         yield Finding("CPU cores", "note", f"{found}, by the power mode")
     else:

@@ -83,28 +83,22 @@ def of_engines(engines: Iterable[EngineFigures], thresholds: Thresholds) -> Iter
             "kv_used", engine.name, engine.kv_used, text, "%", whose=whose, label="KV cache"
         )
         ttft, tpot = engine.ttft_ms, engine.tpot_ms
-        yield Measured(
-            "ttft_ms",
-            engine.name,
-            ttft,
-            f"TTFT {ttft or 0:.0f} ms",
-            "ms",
-            note=_mean_of(thresholds.ttft_ms.window),
-            whose=whose,
-            label="TTFT",
-            over="" if engine.window_answers else f"TTFT: {_NO_ANSWER}: {whose}",
+        latencies = (
+            ("TTFT", "ttft_ms", ttft, f"{ttft or 0:.0f}", engine.window_answers),
+            ("TPOT", "tpot_ms", tpot, f"{tpot or 0:.1f}", engine.tpot_window_answers),
         )
-        yield Measured(
-            "tpot_ms",
-            engine.name,
-            tpot,
-            f"TPOT {tpot or 0:.1f} ms",
-            "ms",
-            note=_mean_of(thresholds.tpot_ms.window),
-            whose=whose,
-            label="TPOT",
-            over="" if engine.tpot_window_answers else f"TPOT: {_NO_ANSWER}: {whose}",
-        )
+        for label, rule, value, text, n_answers in latencies:
+            yield Measured(
+                rule,
+                engine.name,
+                value,
+                f"{label} {text} ms",
+                "ms",
+                note=_mean_of(getattr(thresholds, rule).window),
+                whose=whose,
+                label=label,
+                over="" if n_answers else f"{label}: {_NO_ANSWER}: {whose}",
+            )
 
 
 def of_problems(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from orin_llm.cli.chat.saved import load_beside, require_replaceable, save_beside, take_up
 from orin_llm.cli.progress import load_engine
 from orin_llm.cli.render import AnswerWriter, statistics
 from orin_llm.cli.template import chat_template
+from orin_llm.closeable import Closeable
 from orin_llm.engine import Completion, Engine, Request, Result, SamplingParams
 from orin_llm.engine.config import MAX_SEED
 from orin_llm.gguf.header import read_header
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOM_FOR_ANSWER = 512  # tokens kept free, in a context that has four times as many
 
 
-class Chat:
+class Chat(Closeable):
     """A conversation with one model at a time. A context manager: leaving it frees the model.
 
     Attributes:
@@ -54,15 +54,8 @@ class Chat:
         self._results: list[Result] = []
         self._regenerated = 0
 
-    def __enter__(self) -> Chat:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close the engine."""
         self._engine.close()
 
     # Messages
