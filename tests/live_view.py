@@ -13,7 +13,7 @@ from orin_llm.cli.live.text import Line, line_width
 from orin_llm.device.reading import Core, Reading
 from orin_llm.monitor.snapshot import Snapshot, Subject
 from orin_llm.monitor.state import Alert, EngineFigures, State
-from orin_llm.monitor.thresholds import default_thresholds
+from orin_llm.monitor.thresholds import Threshold, Thresholds, default_thresholds
 
 START_MS = 1.8e12
 ORIN = Subject(
@@ -117,6 +117,12 @@ def tone_of(lines: Sequence[Line], piece: str) -> str:
     tones = {span.tone for line in lines for span in line if piece in span.text}
     assert len(tones) == 1, (piece, tones)
     return tones.pop()
+
+
+def lines_with(one: State, size: tuple[int, int] = (80, 24), **thresholds: Threshold) -> list[Line]:
+    """The lines of a state of the board, with these thresholds or the usual ones."""
+    scene = Scene(ORIN, Thresholds(**thresholds) if thresholds else default_thresholds(30), BLOCKS)
+    return picture(scene, story_of([one]), "", *size)
 
 
 def snapshots(count: int, **reading: float) -> list[Snapshot]:
