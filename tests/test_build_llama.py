@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from native.cleanup import remove_unused
+from orin_llm.upstream import Pin, extract, write_hashes
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = 8
@@ -228,6 +229,34 @@ def test_a_compiler_error_names_the_log_and_is_not_kept_as_a_build(project: Proj
     assert "broken on purpose" in errors
     assert "build.log" in errors
     assert project.partial() is not None
+
+
+def test_sources_come_from_a_folder_without_an_archive(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive = project.work / "cache" / "upstream" / "stand_in-1.0.tar.gz"
+    sources = project.work / "sources"
+    extract(archive, lambda path: True, sources)
+    write_hashes(sources, Pin(**project.pin))
+    archive.unlink()
+    monkeypatch.setenv("ORIN_LLM_SOURCE", str(sources))
+    project.finish()
+
+
+def test_a_folder_with_a_changed_file_is_not_built(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = project.work / "sources"
+    extract(project.work / "cache/upstream/stand_in-1.0.tar.gz", lambda path: True, sources)
+    write_hashes(sources, Pin(**project.pin))
+    (sources / "src/part3.cpp").write_text("int changed;")
+    monkeypatch.setenv("ORIN_LLM_SOURCE", str(sources))
+    process = project.start()
+    _, errors = process.communicate()
+    assert process.returncode != 0
+    assert "src/part3.cpp is not what was unpacked there" in errors
+    partial = project.partial()
+    assert partial is not None and not (partial / "src").exists()
 
 
 @pytest.fixture

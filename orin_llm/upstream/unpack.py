@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 
 from orin_llm.host.locking import file_lock
 from orin_llm.upstream.fetch import PIN, Pin, UpstreamError, cache_dir, fetch_sdist, no_report
+from orin_llm.upstream.folder import copy_sources, source_folder
 
 LLAMA_ROOT = "vendor/llama.cpp"
 
@@ -36,6 +37,24 @@ def extract(archive: Path, wanted: Callable[[str], bool], into: Path) -> int:
     return count
 
 
+def take_sources(
+    wanted: Callable[[str], bool],
+    into: Path,
+    pin: Pin = PIN,
+    cache: Path | None = None,
+    report: Callable[[str], None] = no_report,
+) -> int:
+    """Copy the files for which `wanted(path)` holds; return how many there were.
+
+    They come from the folder that ORIN_LLM_SOURCE names, else from the archive, which is fetched
+    where the cache has none. Raises UpstreamError.
+    """
+    if folder := source_folder():
+        report(f"taking the sources of {pin.package} {pin.version} from {folder}")
+        return copy_sources(folder, pin, wanted, into)
+    return extract(fetch_sdist(pin, cache, report), wanted, into)
+
+
 def _inside_llama(member: str) -> str | None:
     """`top/vendor/llama.cpp/src/a.h` -> `src/a.h`; None for a path that lies elsewhere."""
     path = PurePosixPath(member)
@@ -54,7 +73,7 @@ def vocab_file(
 ) -> Path:
     """Path of a vocabulary-only GGUF that ships with the sources, such as `llama-bpe`.
 
-    `report` is told of a download. Raises UpstreamError when the archive cannot be had or holds no
+    `report` is told of a download. Raises UpstreamError when the sources cannot be had or hold no
     vocabulary of that name.
     """
     cache = cache or cache_dir()
@@ -65,10 +84,11 @@ def vocab_file(
     with file_lock(folder / ".lock", lambda: report(waiting)):
         if target.exists():
             return target
-        archive = fetch_sdist(pin, cache, report)
         with tempfile.TemporaryDirectory(dir=folder, prefix="unpack-") as scratch:
             member = f"models/{file_name}"
-            if not extract(archive, lambda path: path == member, Path(scratch)):
-                raise UpstreamError(f"{pin.archive_name} holds no vocabulary named {name!r}")
+            if not take_sources(lambda path: path == member, Path(scratch), pin, cache, report):
+                raise UpstreamError(
+                    f"{source_folder() or pin.archive_name} holds no vocabulary named {name!r}"
+                )
             os.replace(Path(scratch) / member, target)
     return target

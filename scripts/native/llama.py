@@ -18,7 +18,7 @@ from native.cuda import CudaPlan
 from native.patches import apply_patches, load_manifest
 from native.progress import build_lock, run_logged, say
 from native.toolchain import Toolchain, jobs
-from orin_llm.upstream import Pin, cache_dir, extract, fetch_sdist
+from orin_llm.upstream import Pin, cache_dir, extract, take_sources
 
 PROJECT = Path(__file__).with_name("llama")
 
@@ -114,7 +114,7 @@ def _prepare_sources(build: LlamaBuild, partial: Path, cache: Path) -> None:
     shutil.rmtree(partial, ignore_errors=True)
     patches = load_manifest(build.manifest)
     unpacking = partial / "src.unpacking"
-    unpack_sources(fetch_sdist(build.pin, cache, say), unpacking)
+    take_sources(is_needed, unpacking, build.pin, cache, say)
     apply_patches(patches, unpacking)
     shutil.copytree(build.hook_include, partial / "include")
     os.rename(unpacking, source)
@@ -122,10 +122,11 @@ def _prepare_sources(build: LlamaBuild, partial: Path, cache: Path) -> None:
 
 def unpack_sources(archive: Path, into: Path) -> None:
     """Unpack what the build needs of llama.cpp, unpatched."""
-    extract(archive, _is_needed, into)
+    extract(archive, is_needed, into)
 
 
-def _is_needed(path: str) -> bool:
+def is_needed(path: str) -> bool:
+    """Whether the build needs this file of llama.cpp."""
     parts = path.split("/")
     if parts[:2] == ["ggml", "src"] and len(parts) > 3:
         return parts[2] in _BACKENDS
