@@ -9,6 +9,7 @@
 #include "convert.h"
 #include "convert_pages.h"
 #include "custom_op_probe.h"
+#include "graph_probe.h"
 #include "rope_probe.h"
 #include "step_probe.h"
 
@@ -120,6 +121,7 @@ void bind_testing(py::module_ & m) {
             py::arg("logits"));
 
     bind_attention_probe(m);
+    bind_graph_probe(m);
 
     m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
           py::arg("n_threads") = 1, py::arg("gpu") = false);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "../attention/paged_attention.h"
+#include "../hooks/graph_edit.h"
 #include "ggml-impl.h"
 #include "kv_pool.h"
 #include "llama-batch.h"
@@ -154,11 +155,6 @@ bool has_supported_sizes(const ggml_tensor & node) {
            k.ne[0] % 16 == 0 && v.ne[0] % 16 == 0 && q.ne[2] % k.ne[2] == 0;
 }
 
-void remove_leaf(ggml_cgraph & graph, const ggml_tensor * leaf) {
-    ggml_tensor ** end = graph.leafs + graph.n_leafs;
-    graph.n_leafs = static_cast<int>(std::remove(graph.leafs, end, leaf) - graph.leafs);
-}
-
 }  // namespace
 
 void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
@@ -181,15 +177,18 @@ void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
             ggml_build_forward_expand(&graph, input->tokens);
             ggml_build_forward_expand(&graph, input->block_tables);
         }
-        remove_leaf(graph, node.src[source_mask]);
+        ggml_tensor * const mask = node.src[source_mask];
         const NodeParams params = {{compute, GGML_N_TASKS_MAX, &setup},
                                    ggml_get_op_params_f32(&node, 0),
                                    ggml_get_op_params_f32(&node, 2),
                                    layers[*layer].window};
         ggml_set_op_params(&node, &params, sizeof params);
         node.op = GGML_OP_CUSTOM;
-        node.src[source_tokens] = input->tokens;
-        node.src[source_block_tables] = input->block_tables;
+        set_source(graph, &node, source_tokens, input->tokens);
+        set_source(graph, &node, source_block_tables, input->block_tables);
+        if (n_uses(graph, mask) == 0) {
+            remove_leaf(graph, mask);
+        }
         n_readers[*layer]++;
     }
     for (size_t i = 0; i < layers.size(); i++) {
