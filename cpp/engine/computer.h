@@ -1,10 +1,15 @@
-// Computes the steps that a scheduler plans: where keys and values are kept, and which context of llama.cpp is asked.
+// Computes the steps that a scheduler plans, and draws their tokens: where keys and values are kept, which context of
+// llama.cpp is asked, and where logits are sampled.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <vector>
 
+#include "../sampling/logprobs.h"
 #include "../scheduler/step_batch.h"
+#include "sampler.h"
 
 namespace orin {
 
@@ -14,21 +19,39 @@ struct KvUse {
     int64_t committed_bytes = 0;
 };
 
-// Of the last step.
 struct StepTimes {
-    double upload_ms = 0.0;   // bringing the rows into llama.cpp's form, and copies on write
-    double compute_ms = 0.0;  // in llama.cpp
+    double upload_ms = 0.0;    // bringing the rows into llama.cpp's form, and copies on write
+    double compute_ms = 0.0;   // in llama.cpp
+    double sampling_ms = 0.0;  // drawing tokens, log-probabilities included, where that is a phase of its own
+};
+
+// How the token of one output of a batch is drawn.
+struct OutputDraw {
+    Sampler * sampler;
+    int32_t n_logprobs;  // likeliest tokens to report; -1: no log-probabilities
+    uint64_t position;   // of the token to draw, in its sequence
+};
+
+struct DrawnOutput {
+    int32_t token;                                 // or a sampling::Failure
+    std::vector<sampling::TokenLogprob> logprobs;  // see sampling::top_logprobs; none for a failure
+    std::exception_ptr error;                      // with a failure: what was found, where that is known
 };
 
 class Computer {
    public:
     virtual ~Computer() = default;
 
-    // Throws EngineError, Interrupted: the step has failed then.
-    virtual void compute(const StepBatch & batch) = 0;
-    // Of the batch's output of this index: [n_vocab], valid until the next step.
-    virtual const float * logits(size_t output) const = 0;
-    // Tokens of the last step that were not computed, for they were there already.
+    // Starts a step; draws: how its outputs are drawn, their samplers stay until it is collected. Throws EngineError,
+    // Interrupted: the step has failed then, and is not collected.
+    virtual void start(const StepBatch & batch, const std::vector<OutputDraw> & draws) = 0;
+    // Waits for the oldest step that was started and is not collected: what was drawn for each of its outputs. Valid,
+    // and the caller's to change, until the next call. Throws as start() does: the step has failed then.
+    virtual std::vector<DrawnOutput> & collect() = 0;
+    // 2 where a drawn token reaches the next step on the device, so that a step may be started before the one before
+    // it is collected; else 1.
+    virtual int32_t max_steps_under_way() const { return 1; }
+    // Tokens of the step collected last that were not computed, for they were there already.
     virtual int32_t n_found() const { return 0; }
     // All that could be found again and is not in use is given up.
     virtual void forget() = 0;
@@ -36,6 +59,7 @@ class Computer {
     // Memory that is not needed is given back, where that is much.
     virtual void trim() {}
 
+    // Of the step collected last.
     const StepTimes & times() const { return times_; }
     // Graphs that had to be built since the start, all contexts together.
     int64_t n_graphs_built() const { return n_graphs_built_; }

@@ -24,8 +24,7 @@ std::vector<bool> end_tokens_of(const Stepper & stepper) {
 Core::Core(const MakeStepper & make_stepper, std::shared_ptr<const Mailbox> mailbox)
     : mailbox_(std::move(mailbox)),
       stepper_(make_stepper({should_stop, this})),
-      is_end_token_(end_tokens_of(*stepper_)),
-      workspace_(stepper_->n_vocab()) {
+      is_end_token_(end_tokens_of(*stepper_)) {
     refresh();
 }
 

@@ -9,7 +9,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../sampling/sampling.h"
 #include "completion.h"
 #include "doorbells.h"
 #include "ledger.h"
@@ -52,7 +51,6 @@ class Core {
     const StepBatch & plan(double now);
     void note_plan(const StepBatch & batch, double now);
     void compute(const StepBatch & batch);
-    void draw(const StepBatch & batch);
     void finish(const StepBatch & batch);
     void hand_out(const StepBatch & batch);
     void wake();
@@ -63,16 +61,14 @@ class Core {
     const std::shared_ptr<const Mailbox> mailbox_;
     const std::unique_ptr<Stepper> stepper_;
     const std::vector<bool> is_end_token_;  // [n_vocab]
-    sampling::Workspace workspace_;
     Doorbells doorbells_;
     std::unordered_map<RequestId, Request> requests_;
 
     // Of the step under way:
     std::vector<Completion *> in_step_;  // with tokens in it
-    std::vector<sampling::Row> rows_;    // of its outputs, as the next three
-    std::vector<int32_t> drawn_;         // a token, or a sampling::Failure
+    std::vector<OutputDraw> draws_;      // of its outputs, as the next two
+    std::vector<DrawnOutput> * drawn_ = nullptr;
     std::vector<Sampled> sampled_;
-    std::vector<DrawnToken> tokens_;
     double last_check_ms_ = 0.0;
     StepRecord record_{};
 

@@ -2,12 +2,27 @@
 #include <algorithm>
 #include <utility>
 
+#include "../sampling/check.h"
 #include "clock.h"
 #include "core.h"
 #include "runtime.h"
 #include "step_range.h"
 
 namespace orin {
+namespace {
+
+std::exception_ptr error_of(const DrawnOutput & failed) {
+    if (failed.error) {
+        return failed.error;
+    }
+    try {
+        sampling::throw_failure(static_cast<sampling::Failure>(failed.token), {});
+    } catch (...) {
+        return std::current_exception();
+    }
+}
+
+}  // namespace
 
 void Core::step() {
     const double started = now_ms();
@@ -21,7 +36,6 @@ void Core::step() {
     record_.n_prompt_tokens = static_cast<int32_t>(batch.rows.size()) - batch.n_decode_rows;
     try {
         compute(batch);
-        draw(batch);
     } catch (const Interrupted &) {  // closing, or all of the step is cancelled
         stepper_->scheduler().fail_step();
         return;
@@ -43,16 +57,25 @@ void Core::step() {
 
 void Core::compute(const StepBatch & batch) {
     const bool is_prefill = record_.n_prompt_tokens > 0;
+    draws_.clear();
+    for (const BatchOutput & output : batch.outputs) {
+        Completion & completion = *requests_.at(output.request).completion;
+        const int32_t position = batch.rows[static_cast<size_t>(output.row)].position + 1;
+        draws_.push_back({&completion.sampler(), completion.params().n_logprobs, static_cast<uint64_t>(position)});
+    }
     {
         const StepRange range(is_prefill ? "prefill" : "decode");
-        stepper_->computer().compute(batch);
+        stepper_->computer().start(batch, draws_);
     }
+    drawn_ = &stepper_->computer().collect();
     const StepTimes & times = stepper_->computer().times();
     EngineStats & counts = ledger_.counts();
     counts.times.upload_ms += times.upload_ms;
+    counts.times.sampling_ms += times.sampling_ms;
     (is_prefill ? counts.times.prefill_ms : counts.times.decode_ms) += times.compute_ms;
     (is_prefill ? counts.prefill_steps : counts.decode_steps)++;
     record_.compute_ms = times.compute_ms;
+    record_.sampling_ms = times.sampling_ms;
     const int32_t n_found = stepper_->computer().n_found();
     counts.found_tokens += n_found;
     record_.n_prompt_tokens -= n_found;
@@ -66,40 +89,16 @@ void Core::compute(const StepBatch & batch) {
     }
 }
 
-void Core::draw(const StepBatch & batch) {
-    const double started = now_ms();
-    const size_t n = batch.outputs.size();
-    rows_.clear();
-    for (size_t i = 0; i < n; i++) {
-        Completion & completion = *requests_.at(batch.outputs[i].request).completion;
-        const int32_t position = batch.rows[static_cast<size_t>(batch.outputs[i].row)].position + 1;
-        rows_.push_back(completion.sampler().row(stepper_->computer().logits(i), stepper_->n_vocab(),
-                                                 static_cast<uint64_t>(position)));
-    }
-    drawn_.resize(n);
-    sampling::sample_rows(workspace_, rows_.data(), static_cast<int32_t>(n), drawn_.data());
-    tokens_.clear();
-    for (size_t i = 0; i < n; i++) {
-        const int32_t n_logprobs = requests_.at(batch.outputs[i].request).completion->params().n_logprobs;
-        tokens_.push_back({drawn_[i], 0.0, {}});
-        if (n_logprobs >= 0 && drawn_[i] >= 0) {
-            tokens_.back().logprobs =
-                sampling::top_logprobs(workspace_, rows_[i].logits, rows_[i].n_vocab, n_logprobs, drawn_[i]);
-        }
-    }
-    record_.sampling_ms = now_ms() - started;
-    ledger_.counts().times.sampling_ms += record_.sampling_ms;
-}
-
 void Core::finish(const StepBatch & batch) {
     auto held = ledger_.hold();
     const double started = now_ms();
     sampled_.clear();
-    for (size_t i = 0; i < drawn_.size(); i++) {
-        const bool failed = drawn_[i] < 0;
+    for (size_t i = 0; i < drawn_->size(); i++) {
+        const int32_t token = (*drawn_)[i].token;
+        const bool failed = token < 0;
         const bool may_end = !requests_.at(batch.outputs[i].request).completion->params().ignore_eos;
-        const bool ends = failed || (may_end && is_end_token_[static_cast<size_t>(drawn_[i])]);
-        sampled_.push_back({failed ? 0 : drawn_[i], ends});
+        const bool ends = failed || (may_end && is_end_token_[static_cast<size_t>(token)]);
+        sampled_.push_back({failed ? 0 : token, ends});
     }
     const std::vector<RequestId> & finished = stepper_->scheduler().finish_step(sampled_);
     const double decided = now_ms();
@@ -110,16 +109,12 @@ void Core::finish(const StepBatch & batch) {
         const auto output = std::find_if(batch.outputs.begin(), batch.outputs.end(),
                                          [&](const BatchOutput & candidate) { return candidate.request == id; });
         const auto i = static_cast<size_t>(output - batch.outputs.begin());
-        if (drawn_[i] >= 0) {
+        if ((*drawn_)[i].token >= 0) {
             end(id, sampled_[i].ends ? Ending::stop : Ending::length);
             continue;
         }
         any_failed = true;
-        try {
-            sampling::throw_failure(static_cast<sampling::Failure>(drawn_[i]), rows_[i]);
-        } catch (...) {
-            end(id, Ending::failed, std::current_exception());
-        }
+        end(id, Ending::failed, error_of((*drawn_)[i]));
     }
     wake();
     const double done = now_ms();
@@ -138,21 +133,21 @@ void Core::finish(const StepBatch & batch) {
 
 void Core::hand_out(const StepBatch & batch) {
     const double now = now_ms();
-    const double sampling_ms = record_.sampling_ms / static_cast<double>(std::max<size_t>(tokens_.size(), 1));
-    for (size_t i = 0; i < tokens_.size(); i++) {
-        if (drawn_[i] < 0) {
+    const double sampling_ms = record_.sampling_ms / static_cast<double>(std::max<size_t>(drawn_->size(), 1));
+    for (size_t i = 0; i < drawn_->size(); i++) {
+        DrawnOutput & drawn = (*drawn_)[i];
+        if (drawn.token < 0) {
             continue;
         }
         Completion & completion = *requests_.at(batch.outputs[i].request).completion;
-        completion.sampler().see(drawn_[i]);
+        completion.sampler().see(drawn.token);
         completion.update([&](CompletionReport & report) {
             report.sampling_ms += sampling_ms;
             if (report.prefilled_ms == 0.0) {
                 report.prefilled_ms = now - record_.sampling_ms;
             }
         });
-        tokens_[i].time_ms = now;
-        completion.add(std::move(tokens_[i]));
+        completion.add({drawn.token, now, std::move(drawn.logprobs)});
         to_wake_.push_back(requests_.at(batch.outputs[i].request).completion);
     }
 }

@@ -56,7 +56,7 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
     }
     scheduler_ = make_scheduler(params_, params_.max_batch, params_.kv_pages, window_of_all_layers(*model_->handle()),
                                 params_.prefix_cache);
-    auto computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_);
+    auto computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_, model_->n_vocab());
     hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx}, &computer->hook());
     if (!computer->make_contexts(*model_, *hooks_, stop)) {
         refusal_ = computer->hook().refusal();

@@ -7,6 +7,7 @@
 #include "../hooks/engine_hooks.h"
 #include "../kv/kv_pool.h"
 #include "context.h"
+#include "logits_computer.h"
 #include "stepper.h"
 
 namespace orin {
@@ -17,7 +18,7 @@ class LlamaStepper : public Stepper {
     LlamaStepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop);
 
     Scheduler & scheduler() override { return *scheduler_; }
-    Computer & computer() override { return *computer_; }
+    LogitsComputer & computer() override { return *computer_; }
     int32_t n_vocab() const override { return model_->n_vocab(); }
     std::vector<int32_t> end_tokens() const override { return model_->eog_tokens(); }
     const EngineParams & params() const { return params_; }
@@ -41,7 +42,7 @@ class LlamaStepper : public Stepper {
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<EngineHooks> hooks_;
     KvPool * paged_ = nullptr;
-    std::unique_ptr<Computer> computer_;  // last: its contexts refer to the members above
+    std::unique_ptr<LogitsComputer> computer_;  // last: its contexts refer to the members above
 };
 
 }  // namespace orin

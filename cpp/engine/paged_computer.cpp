@@ -18,8 +18,8 @@ PagedHookConfig hook_config(const EngineParams & params) {
 
 }  // namespace
 
-PagedComputer::PagedComputer(PagedKv & pages, const EngineParams & params)
-    : params_(params), pool_(pages), hook_(pool_, hook_config(params)) {}
+PagedComputer::PagedComputer(PagedKv & pages, const EngineParams & params, int32_t n_vocab)
+    : LogitsComputer(n_vocab), params_(params), pool_(pages), hook_(pool_, hook_config(params)) {}
 
 bool PagedComputer::make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop) {
     const auto make = [&](int32_t n_tokens) {

@@ -4,15 +4,15 @@
 
 #include "../kv/kv_pool.h"
 #include "../kv/paged_hook.h"
-#include "computer.h"
 #include "context.h"
+#include "logits_computer.h"
 
 namespace orin {
 
-class PagedComputer : public Computer {
+class PagedComputer : public LogitsComputer {
    public:
     // `pages` is the scheduler's. Nothing can be computed before make_contexts().
-    PagedComputer(PagedKv & pages, const EngineParams & params);
+    PagedComputer(PagedKv & pages, const EngineParams & params, int32_t n_vocab);
 
     // For EngineHooks; contexts are made with these.
     PagedHook & hook() { return hook_; }

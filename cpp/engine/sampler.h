@@ -42,6 +42,14 @@ class Sampler {
         return row;
     }
 
+    // For who draws on a device, and keeps a copy of the recent tokens there.
+    const sampling::Params & params() const { return params_; }
+    const std::vector<sampling::Bias> & bias() const { return bias_; }
+    size_t penalty_window() const { return window_; }
+    // The last penalty_window() tokens that it saw, or all: token number n is at n % penalty_window().
+    const std::vector<int32_t> & recent() const { return recent_; }
+    size_t n_seen() const { return n_seen_; }
+
    private:
     sampling::Params params_;
     std::vector<sampling::Bias> bias_;

@@ -9,7 +9,8 @@ namespace orin {
 
 StockComputer::StockComputer(const Scheduler & scheduler, Model & model, const EngineParams & params,
                              EngineHooks & hooks, const StopCheck & stop)
-    : scheduler_(scheduler),
+    : LogitsComputer(model.n_vocab()),
+      scheduler_(scheduler),
       chunk_size_(params.chunk_size),
       context_(make_context(model, params, {params.chunk_size, 1}, false, hooks, stop)) {}
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "../scheduler/scheduler.h"
-#include "computer.h"
 #include "context.h"
+#include "logits_computer.h"
 
 namespace orin {
 
-class StockComputer : public Computer {
+class StockComputer : public LogitsComputer {
    public:
     // `scheduler` admits one request at a time. Throws EngineError.
     StockComputer(const Scheduler & scheduler, Model & model, const EngineParams & params, EngineHooks & hooks,

@@ -58,10 +58,13 @@ void throw_failure(Failure failure, const Row & row) {
         throw SamplingError(
             "no token is left to draw: every logit is -inf after bias and grammar mask. Allow more tokens.");
     }
-    const float * end = row.logits + row.n_vocab;
-    const float * bad = std::find_if(row.logits, end, [](float logit) { return rank_key(logit) >= first_invalid_key; });
-    throw SamplingError("the model's output is not a number: the logit of token " + std::to_string(bad - row.logits) +
-                        " is " + std::to_string(*bad) +
+    std::string found;
+    if (row.logits != nullptr) {
+        const auto is_bad = [](float logit) { return rank_key(logit) >= first_invalid_key; };
+        const float * bad = std::find_if(row.logits, row.logits + row.n_vocab, is_bad);
+        found = ": the logit of token " + std::to_string(bad - row.logits) + " is " + std::to_string(*bad);
+    }
+    throw SamplingError("the model's output is not a number" + found +
                         ". Its weights are damaged, or their type is not supported here: verify the model file.");
 }
 

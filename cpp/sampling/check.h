@@ -26,7 +26,7 @@ class RowError : public std::invalid_argument {
 // vocabulary larger than max_vocab. Does not look at the logits.
 void check(const Row & row, int32_t max_vocab);
 
-// Throws SamplingError with what was found in the row.
+// Throws SamplingError with what was found in the row; without logits it cannot say where.
 [[noreturn]] void throw_failure(Failure failure, const Row & row);
 
 }  // namespace orin::sampling

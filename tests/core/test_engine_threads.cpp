@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "check.h"
+#include "engine/logits_computer.h"
 #include "engine/runner.h"
 #include "engine/runtime.h"
 #include "fake_model.h"
@@ -23,10 +24,15 @@ constexpr int32_t n_consumers = 4;
 const sampling::Params greedy = {0.0f, 0, 1.0f, 0.0f, 1.0f, 0.0f, 0.0f, sampling::Order::orin, 0};
 
 // Some steps fail, stop when they are told to, or give logits that are no numbers.
-class FakeComputer : public Computer {
+class FakeComputer : public LogitsComputer {
    public:
     FakeComputer(PagedKv & kv, const StopCheck & stop, int32_t one_fails_in)
-        : kv_(kv), stop_(stop), one_fails_in_(one_fails_in), model_(n_pages + 1, page_size, 0, n_vocab), random_(7) {}
+        : LogitsComputer(n_vocab),
+          kv_(kv),
+          stop_(stop),
+          one_fails_in_(one_fails_in),
+          model_(n_pages + 1, page_size, 0, n_vocab),
+          random_(7) {}
 
     void compute(const StepBatch & batch) override {
         if (random_.one_in(one_fails_in_)) {
