@@ -13,7 +13,7 @@ from orin_llm import _native
 
 N = 8
 MAX_NODES = 32
-SLOTS = 67  # that ggml keeps for so many nodes and as many leafs: a tensor so much further on wants the same one
+SLOTS = 67  # that ggml keeps for so many; a tensor so much further on wants the same one
 
 
 class Model:
