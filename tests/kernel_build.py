@@ -53,7 +53,8 @@ def build_cuda(architecture: str) -> Path:
     command.append("-Xcompiler=-fPIC,-fvisibility=hidden")
     objects = _compile_all(command, f"cuda-{architecture}", KERNELS)
     module = BUILD / f"cuda-{architecture}/orin_kernels.so"
-    run_compiler([nvcc, "-shared", "-cudart=static", *map(str, objects), "-o", str(module)])
+    link = [nvcc, "-shared", "-cudart=static", *map(str, objects), "-lcuda"]
+    run_compiler([*link, "-o", str(module)])
     return module
 
 

@@ -13,6 +13,7 @@ enum cudaError_t {
     cudaErrorInvalidValue = 1,
     cudaErrorMemoryAllocation = 2,
     cudaErrorInvalidConfiguration = 9,
+    cudaErrorInvalidDevice = 101,
 };
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice = 1, cudaMemcpyDeviceToHost = 2, cudaMemcpyDeviceToDevice = 3 };
@@ -35,6 +36,8 @@ inline const char * cudaGetErrorString(cudaError_t error) {
             return "out of memory";
         case cudaErrorInvalidConfiguration:
             return "invalid configuration argument";
+        case cudaErrorInvalidDevice:
+            return "invalid device ordinal";
     }
     return "unknown error";
 }
@@ -71,6 +74,10 @@ inline cudaError_t cudaMemsetAsync(void * memory, int value, size_t bytes, cudaS
 
 inline cudaError_t cudaStreamSynchronize(cudaStream_t) {
     return cudaSuccess;
+}
+
+inline cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
 }
 
 inline cudaError_t cudaGetDevice(int * device) {
