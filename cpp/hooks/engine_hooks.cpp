@@ -10,6 +10,22 @@
 
 namespace orin {
 
+EngineHooks::EngineHooks(HookConfig config, PagedHook * paged)
+    : config_(config),
+      paged_(paged),
+      uploads_(config.uploads_to == nullptr ? nullptr : std::make_unique<UploadRing>(config.uploads_to)) {}
+
+int EngineHooks::graph_slot(uint32_t n_outputs) const {
+    if (!config_.lane_slots || n_outputs == 0) {
+        return n_outputs > 0;
+    }
+    int slot = 1;
+    while (slot + 1 < ORIN_GRAPH_SLOTS && n_outputs > 1u << (slot - 1)) {
+        slot++;
+    }
+    return slot;
+}
+
 void EngineHooks::graph_built(ggml_cgraph * graph) {
     if (!config_.rope) {
         return;
@@ -68,6 +84,15 @@ void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memor
     } catch (const std::bad_alloc &) {
         // nodes without a table take the stock path
     }
+}
+
+int orin_graph_slot(void * hooks, uint32_t n_outputs) {
+    return hooks == nullptr ? n_outputs > 0 : static_cast<orin::EngineHooks *>(hooks)->graph_slot(n_outputs);
+}
+
+bool orin_upload_input(void * hooks, ggml_backend_t backend, const ggml_tensor * input, ggml_tensor * copy) {
+    orin::UploadRing * uploads = hooks == nullptr ? nullptr : static_cast<orin::EngineHooks *>(hooks)->uploads();
+    return uploads != nullptr && uploads->copy(backend, *input, *copy);
 }
 
 bool orin_rope_fill_from_table(void * table, const int32_t * positions, int64_t token, int64_t n_tokens, float * row) {

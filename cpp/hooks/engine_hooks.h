@@ -10,6 +10,7 @@
 
 #include "../rope/rope_counters.h"
 #include "../rope/rope_table.h"
+#include "upload.h"
 
 struct ggml_cgraph;
 
@@ -20,12 +21,15 @@ class PagedHook;
 struct HookConfig {
     bool rope = true;   // RoPE on the CPU reads tables
     int32_t n_ctx = 0;  // tokens per sequence: RoPE tables cover positions below it
+    // On a GPU:
+    ggml_backend_dev_t uploads_to = nullptr;  // inputs go there through pinned memory
+    bool lane_slots = false;                  // a graph slot for each power of two of outputs
 };
 
 // Must outlive every context it was given to: the nodes of their graphs hold addresses of its tables.
 class EngineHooks {
    public:
-    explicit EngineHooks(HookConfig config, PagedHook * paged = nullptr) : config_(config), paged_(paged) {}
+    explicit EngineHooks(HookConfig config, PagedHook * paged = nullptr);
 
     EngineHooks(const EngineHooks &) = delete;
     EngineHooks & operator=(const EngineHooks &) = delete;
@@ -35,6 +39,10 @@ class EngineHooks {
 
     // Pages of the KV cache, or null.
     PagedHook * paged() const { return paged_; }
+    // What takes the inputs of graphs, or null.
+    UploadRing * uploads() const { return uploads_.get(); }
+    // See orin_graph_slot.
+    int graph_slot(uint32_t n_outputs) const;
 
     RopeCounters rope_counters() const { return rope_tally_.total(); }
     size_t n_rope_tables() const;
@@ -45,6 +53,7 @@ class EngineHooks {
 
     const HookConfig config_;
     PagedHook * const paged_;
+    const std::unique_ptr<UploadRing> uploads_;
     RopeTally rope_tally_;
     mutable std::mutex tables_lock_;
     std::vector<std::unique_ptr<RopeTable>> rope_tables_;

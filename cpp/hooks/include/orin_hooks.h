@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+struct ggml_backend;
 struct ggml_tensor;
 
 // A RoPE node carries the address of its table in the two parameter slots that upstream leaves at 0.
@@ -36,6 +37,19 @@ bool orin_cuda_custom_supports(const struct ggml_tensor * op);
 
 // Launches a GGML_OP_CUSTOM node on a cudaStream_t. Returns a cudaError_t.
 int orin_cuda_custom_launch(struct ggml_tensor * op, void * stream);
+
+// Queues the copy of an input of a graph to `copy`, which is on `backend`, on the stream of that backend; the host's
+// memory of `input` may change when this returns. False: nothing was done, copy it the stock way. `hooks` is the
+// engine's orin::EngineHooks, or null.
+bool orin_upload_input(void * hooks, struct ggml_backend * backend, const struct ggml_tensor * input,
+                       struct ggml_tensor * copy);
+
+// A context keeps this many graphs apart, each in memory of its own: one that is built again lies where it lay, so that
+// a CUDA graph captured from it is still good.
+enum { ORIN_GRAPH_SLOTS = 16 };
+
+// Which of them a graph with this number of outputs takes. Stock has two: without outputs, and with any.
+int orin_graph_slot(void * hooks, uint32_t n_outputs);
 
 #ifdef __cplusplus
 }
