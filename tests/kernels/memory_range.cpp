@@ -72,8 +72,8 @@ class Marks {
 py::list memory_range(int32_t n_granules, const std::vector<std::pair<int32_t, bool>> & steps, int32_t total,
                       const std::string & fault) {
 #ifdef ORIN_EMULATED
-    const simt::DeviceMemory before = simt::device_memory;
-    simt::device_memory.total_bytes = before.used_bytes + static_cast<size_t>(total) * simt::memory_granule;
+    const simt::MappedMemory before = simt::mapped_memory;
+    simt::mapped_memory.total_bytes = before.used_bytes + static_cast<size_t>(total) * simt::memory_granule;
     simt::driver_fault = {fault.c_str(), CUDA_ERROR_INVALID_VALUE};
 #endif
     py::list result;
@@ -99,8 +99,8 @@ py::list memory_range(int32_t n_granules, const std::vector<std::pair<int32_t, b
         }
     }
 #ifdef ORIN_EMULATED
-    const bool leaked = simt::device_memory.used_bytes != before.used_bytes;
-    simt::device_memory = before;
+    const bool leaked = simt::mapped_memory.used_bytes != before.used_bytes;
+    simt::mapped_memory = before;
     simt::driver_fault = {};
     if (leaked) {
         throw std::logic_error("memory was not given back");

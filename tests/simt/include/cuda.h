@@ -5,8 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
-
-#include "../device_memory.h"
+#include <limits>
 
 enum CUresult {
     CUDA_SUCCESS = 0,
@@ -39,6 +38,13 @@ namespace simt {
 
 // Smaller than any GPU's, so that a small test sees memory grow.
 constexpr size_t memory_granule = 64 << 10;
+
+// How much memory there is to be mapped.
+struct MappedMemory {
+    size_t total_bytes = std::numeric_limits<size_t>::max();
+    size_t used_bytes = 0;
+};
+inline MappedMemory mapped_memory;
 
 // What calls of this name answer, where a test says so.
 struct DriverFault {
@@ -101,11 +107,15 @@ inline CUresult cuMemCreate(CUmemGenericAllocationHandle * handle, size_t bytes,
     if (const CUresult result = simt::driver_answer("cuMemCreate"); result != CUDA_SUCCESS) {
         return result;
     }
-    return simt::device_memory.take(bytes) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    if (bytes > simt::mapped_memory.total_bytes - simt::mapped_memory.used_bytes) {
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    simt::mapped_memory.used_bytes += bytes;
+    return CUDA_SUCCESS;
 }
 
 inline CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
-    simt::device_memory.give_back(handle);
+    simt::mapped_memory.used_bytes -= handle;
     return CUDA_SUCCESS;
 }
 
