@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "sampling.h"
 #include "sampling_draw.cuh"
 #include "sampling_logprobs.cuh"
@@ -13,7 +11,8 @@ namespace {
 template <typename Params>
 bool has_valid_rows(const Params & p) {
     return p.n_rows >= 0 && p.n_rows <= 65535 && p.n_vocab >= 1 && p.row_stride >= p.n_vocab &&
-           (p.n_rows == 0 || (p.logits != nullptr && p.tokens != nullptr && p.workspace != nullptr));
+           (p.n_rows == 0 ||
+            (p.logits != nullptr && p.lanes != nullptr && p.tokens != nullptr && p.workspace != nullptr));
 }
 
 dim3 grid_of(int32_t n_rows, int32_t n_vocab) {
@@ -28,15 +27,9 @@ size_t sampling_workspace_bytes(int32_t n_rows, int32_t n_vocab) {
            (sizeof(RowState) + n_chunks * (sizeof(ChunkState) + chunk_size * sizeof(Rank)));
 }
 
-void group_bias(sampling::Bias * bias, int32_t n_bias) {
-    std::stable_sort(bias, bias + n_bias,
-                     [](const sampling::Bias & a, const sampling::Bias & b) { return a.token < b.token; });
-}
-
 cudaError_t sample(const SamplingParams & params, cudaStream_t stream) {
-    const bool has_tables = (params.n_rows == 0 || params.lanes != nullptr) && params.max_recent >= 0 &&
-                            (params.max_recent == 0 || params.recent != nullptr) && params.max_bias >= 0 &&
-                            (params.max_bias == 0 || params.bias != nullptr);
+    const bool has_tables = params.max_recent >= 0 && (params.max_recent == 0 || params.recent != nullptr) &&
+                            params.max_bias >= 0 && (params.max_bias == 0 || params.bias != nullptr);
     if (!has_valid_rows(params) || !has_tables) {
         return cudaErrorInvalidValue;
     }
@@ -44,23 +37,21 @@ cudaError_t sample(const SamplingParams & params, cudaStream_t stream) {
         return cudaSuccess;
     }
     const dim3 grid = grid_of(params.n_rows, params.n_vocab);
-    ORIN_LAUNCH(sampling_scan_kernel, grid, block_threads, sizeof(ScanMemory), stream, params);
+    ORIN_LAUNCH(sampling_scan_kernel, grid, block_threads, sizeof(ScanMemory), stream, params, false);
     ORIN_LAUNCH(sampling_spread_kernel, grid, block_threads, sizeof(SpreadMemory), stream, params);
     ORIN_LAUNCH(sampling_draw_kernel, grid, block_threads, sizeof(CutMemory), stream, params);
     return cudaGetLastError();
 }
 
 cudaError_t logprobs(const LogprobsParams & params, cudaStream_t stream) {
-    const bool has_results = params.n_rows == 0 || (params.ids != nullptr && params.logprobs != nullptr);
-    if (!has_valid_rows(params) || !has_results || params.n_top < 0 ||
-        params.n_top > std::min(max_top_logprobs, params.n_vocab)) {
+    if (!has_valid_rows(params) || (params.n_rows > 0 && params.logprobs == nullptr)) {
         return cudaErrorInvalidValue;
     }
     if (params.n_rows == 0) {
         return cudaSuccess;
     }
     const dim3 grid = grid_of(params.n_rows, params.n_vocab);
-    ORIN_LAUNCH(sampling_scan_kernel, grid, block_threads, sizeof(ScanMemory), stream, rows_of(params));
+    ORIN_LAUNCH(sampling_scan_kernel, grid, block_threads, sizeof(ScanMemory), stream, rows_of(params), true);
     ORIN_LAUNCH(sampling_logprobs_kernel, grid, block_threads, sizeof(CutMemory), stream, params);
     return cudaGetLastError();
 }

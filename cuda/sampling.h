@@ -10,19 +10,9 @@
 #include <cstdint>
 
 #include "../cpp/sampling/failure.h"
-#include "../cpp/sampling/params.h"
+#include "../cpp/sampling/lane.h"
 
 namespace orin::cuda {
-
-// How one row is sampled. PRECOND: `params` is as cpp/sampling/check.h has it.
-struct SamplingLane {
-    sampling::Params params;
-    uint64_t position;  // of the token to draw, in its sequence
-    uint32_t choice;    // which of several answers to one request
-    int32_t n_recent;   // at most max_recent
-    int32_t n_bias;     // at most max_bias
-    int32_t is_masked;  // 0: the lane's mask is not read
-};
 
 struct SamplingParams {
     const float * logits;  // [n_rows, n_vocab], device; only read
@@ -30,15 +20,15 @@ struct SamplingParams {
     int32_t n_rows;
     int32_t n_vocab;
 
-    const SamplingLane * lanes;   // [n_rows], device, as is all that follows
-    const int32_t * recent;       // [n_rows, max_recent], in any order; what is no token (-1) counts as none
-    int32_t max_recent;           // may be 0
-    const sampling::Bias * bias;  // [n_rows, max_bias], as group_bias() leaves them
-    int32_t max_bias;             // may be 0
-    const uint32_t * masks;       // [n_rows, (n_vocab + 31) / 32] as in cpp/sampling/params.h; null: no lane has one
+    const sampling::Lane * lanes;  // [n_rows], device, as is all that follows
+    const int32_t * recent;        // [n_sequences, max_recent], in any order; what is no token (-1) counts as none
+    int32_t max_recent;            // may be 0
+    const sampling::Bias * bias;   // [n_sequences, max_bias], as sampling::group_bias() leaves them
+    int32_t max_bias;              // may be 0
+    const uint32_t * masks;        // [n_rows, (n_vocab + 31) / 32] as in cpp/sampling/params.h; null: no lane has one
 
     void * workspace;  // sampling_workspace_bytes(), aligned to 16; its content does not matter
-    int32_t * tokens;  // [n_rows] out: a token or a sampling::Failure
+    int32_t * tokens;  // [n_rows] out: a token or a sampling::Failure; not written for a lane without a sequence
 };
 
 // Natural logarithms of the softmax of the raw logits: see cpp/sampling/logprobs.h. The last bits may differ from
@@ -48,23 +38,19 @@ struct LogprobsParams {
     int64_t row_stride;    // of logits, in floats; at least n_vocab
     int32_t n_rows;
     int32_t n_vocab;
-    const int32_t * tokens;  // [n_rows] as sample() has written them; nothing is written for a row with a Failure
-    int32_t n_top;           // how many of the likeliest: at most max_top_logprobs and n_vocab
-    void * workspace;        // as for sample(), and may be the same
-    int32_t * ids;           // [n_rows, n_top + 1] out: likeliest first, equal ones by id; then the row's token
-    float * logprobs;        // [n_rows, n_top + 1] out
+    const sampling::Lane * lanes;  // [n_rows]
+    const int32_t * tokens;        // [n_rows] as sample() has written them
+    void * workspace;              // as for sample(), and may be the same
+    // [n_rows, sampling::max_top_logprobs + 1] out: n_logprobs likeliest first, equal ones by id; then the row's token.
+    // Nothing is written for a row that asks for none, or has a Failure.
+    sampling::TokenLogprob * logprobs;
 };
-
-constexpr int32_t max_top_logprobs = 20;
 
 // Of sample() and of logprobs(): 12 bytes for each logit, and a little.
 size_t sampling_workspace_bytes(int32_t n_rows, int32_t n_vocab);
 
-// Brings the biases of a token together, in the order that they have. For the host, when a lane's biases change.
-void group_bias(sampling::Bias * bias, int32_t n_bias);
-
 // Both return cudaErrorInvalidValue for null pointers to what is not empty, for n_vocab < 1, for a row stride below it,
-// for more rows than a grid has (65535), and for an n_top out of its range.
+// and for more rows than a grid has (65535).
 cudaError_t sample(const SamplingParams & params, cudaStream_t stream);
 cudaError_t logprobs(const LogprobsParams & params, cudaStream_t stream);  // two launches
 

@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(block_threads, 3) sampling_draw_kernel(Samplin
     const Row row = row_of(p, static_cast<int32_t>(blockIdx.y));
     const auto chunk = static_cast<int32_t>(blockIdx.x);
     const bool takes_one_block = row.is_greedy() || row.limits_count();
-    if (takes_one_block && chunk != 0) {
+    if (!row.is_drawn() || (takes_one_block && chunk != 0)) {
         return;
     }
     const auto finish = [&](int32_t token) {

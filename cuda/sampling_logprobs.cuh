@@ -16,6 +16,7 @@ __host__ __device__ inline SamplingParams rows_of(const LogprobsParams & p) {
     rows.row_stride = p.row_stride;
     rows.n_rows = p.n_rows;
     rows.n_vocab = p.n_vocab;
+    rows.lanes = p.lanes;
     rows.workspace = p.workspace;
     return rows;
 }
@@ -23,18 +24,18 @@ __host__ __device__ inline SamplingParams rows_of(const LogprobsParams & p) {
 // Writes the token at a place of its row's results.
 __device__ inline void put_logprob(const LogprobsParams & p, const Row & row, int32_t place, int32_t token,
                                    double log_sum) {
-    const int64_t at = int64_t(blockIdx.y) * (p.n_top + 1) + place;
-    p.ids[at] = token;
-    p.logprobs[at] = static_cast<float>(static_cast<double>(row.logits[token]) - log_sum);
+    p.logprobs[int64_t(blockIdx.y) * (sampling::max_top_logprobs + 1) + place] = {
+        token, static_cast<float>(static_cast<double>(row.logits[token]) - log_sum)};
 }
 
 __global__ void __launch_bounds__(block_threads, 3) sampling_logprobs_kernel(LogprobsParams p) {
     auto & memory = *shared_memory<CutMemory>();
-    const int32_t chosen = p.tokens[blockIdx.y];
+    const Row row = row_of(rows_of(p), static_cast<int32_t>(blockIdx.y));
+    const int32_t n_top = row.lane->n_logprobs;
+    const int32_t chosen = n_top < 0 ? -1 : p.tokens[blockIdx.y];
     if (chosen < 0) {
         return;
     }
-    const Row row = row_of(rows_of(p), static_cast<int32_t>(blockIdx.y));
     const float top = sampling::logit_of(row.top_key());
     Sum sum = 0;
     each_of_chunk(
@@ -55,12 +56,12 @@ __global__ void __launch_bounds__(block_threads, 3) sampling_logprobs_kernel(Log
     const double log_sum =
         static_cast<double>(top) + log(static_cast<double>(total) * static_cast<double>(exponential_unit));
     if (thread_index() == 0) {
-        put_logprob(p, row, p.n_top, chosen, log_sum);
+        put_logprob(p, row, n_top, chosen, log_sum);
     }
-    if (p.n_top == 0) {
+    if (n_top == 0) {
         return;
     }
-    const Rank last = gather_likeliest(memory, row, static_cast<uint32_t>(p.n_top), [](float) { return true; });
+    const Rank last = gather_likeliest(memory, row, static_cast<uint32_t>(n_top), [](float) { return true; });
     const auto n_items = static_cast<int32_t>(row.state->n_items);
     if (thread_index() == 0) {
         memory.n_few = 0;
@@ -72,10 +73,10 @@ __global__ void __launch_bounds__(block_threads, 3) sampling_logprobs_kernel(Log
         }
     }
     __syncthreads();
-    if (thread_index() < p.n_top) {
+    if (thread_index() < n_top) {
         const Rank own = memory.few.ranks[thread_index()];
         int32_t place = 0;
-        for (int32_t i = 0; i < p.n_top; ++i) {
+        for (int32_t i = 0; i < n_top; ++i) {
             place += memory.few.ranks[i] < own ? 1 : 0;
         }
         put_logprob(p, row, place, id_of(own), log_sum);

@@ -61,7 +61,7 @@ struct Row {
     const float * logits;  // [n_vocab]
     int32_t n_vocab;
     int32_t n_chunks;
-    const SamplingLane * lane;  // null where only the raw logits are asked for
+    const sampling::Lane * lane;
     RowState * state;
     ChunkState * chunks;  // [n_chunks]
     Rank * items;         // [state->n_items] tokens, in any order
@@ -80,6 +80,7 @@ struct Row {
         return chunks[block / chunk_blocks].block_keys[block % chunk_blocks];
     }
 
+    __device__ __forceinline__ bool is_drawn() const { return lane->sequence >= 0; }
     __device__ __forceinline__ bool is_greedy() const { return lane->params.temperature == 0.0f; }
     __device__ __forceinline__ bool limits_count() const {
         return lane->params.top_k > 0 && lane->params.top_k < n_vocab;
@@ -108,7 +109,7 @@ __device__ __forceinline__ Row row_of(const SamplingParams & p, int32_t index) {
     return {p.logits + index * p.row_stride,
             p.n_vocab,
             n_chunks,
-            p.lanes != nullptr ? p.lanes + index : nullptr,
+            p.lanes + index,
             states + index,
             chunks + int64_t(index) * n_chunks,
             items + int64_t(index) * n_chunks * chunk_size};

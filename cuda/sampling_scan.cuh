@@ -16,7 +16,7 @@ struct ScanMemory {
 };
 
 // Penalties, then bias, on the part of the row that begins at `first`. Both touch few tokens.
-__device__ inline void change_tokens(ScanMemory & memory, const SamplingLane & lane, const int32_t * recent,
+__device__ inline void change_tokens(ScanMemory & memory, const sampling::Lane & lane, const int32_t * recent,
                                      const sampling::Bias * bias, int32_t first) {
     const auto is_here = [=](int32_t token) { return token >= first && token - first < chunk_size; };
     const auto mark = [&](int32_t place) { atomicOr(&memory.changed_blocks, 1u << place / block_size); };
@@ -61,12 +61,16 @@ __device__ inline void change_tokens(ScanMemory & memory, const SamplingLane & l
     __syncthreads();
 }
 
-// A warp has the logits of its blocks in registers: lane i those at places i and i + 32 of each.
-__global__ void __launch_bounds__(block_threads) sampling_scan_kernel(SamplingParams p) {
+// A warp has the logits of its blocks in registers: lane i those at places i and i + 32 of each. `raw`: for
+// log-probabilities, so without the changes, and of rows that ask for them.
+__global__ void __launch_bounds__(block_threads) sampling_scan_kernel(SamplingParams p, bool raw) {
     constexpr int32_t per_thread = chunk_size / block_threads;
     auto & memory = *shared_memory<ScanMemory>();
     const auto index = static_cast<int32_t>(blockIdx.y);
     const Row row = row_of(p, index);
+    if (raw ? row.lane->n_logprobs < 0 : !row.is_drawn()) {
+        return;
+    }
     const auto chunk_index = static_cast<int32_t>(blockIdx.x);
     ChunkState & chunk = row.chunks[chunk_index];
     const int32_t first = chunk_index * chunk_size;
@@ -83,10 +87,9 @@ __global__ void __launch_bounds__(block_threads) sampling_scan_kernel(SamplingPa
         keys[i] = sampling::rank_key(logits[i]);
     }
 
-    const bool is_masked = p.masks != nullptr && row.lane != nullptr && row.lane->is_masked != 0;
-    const bool is_changed =
-        row.lane != nullptr &&
-        (is_masked || row.lane->n_bias > 0 || (row.lane->n_recent > 0 && sampling::has_penalties(row.lane->params)));
+    const bool is_masked = p.masks != nullptr && row.lane->is_masked != 0;
+    const bool is_changed = !raw && (is_masked || row.lane->n_bias > 0 ||
+                                     (row.lane->n_recent > 0 && sampling::has_penalties(row.lane->params)));
     if (is_changed) {
         if (thread_index() == 0) {
             memory.changed_blocks = 0;
@@ -95,8 +98,8 @@ __global__ void __launch_bounds__(block_threads) sampling_scan_kernel(SamplingPa
             memory.logits[warp_first + i * 32 + lane] = logits[i];
         }
         __syncthreads();
-        change_tokens(memory, *row.lane, p.recent + int64_t(index) * p.max_recent, p.bias + int64_t(index) * p.max_bias,
-                      first);
+        const int64_t sequence = row.lane->sequence;
+        change_tokens(memory, *row.lane, p.recent + sequence * p.max_recent, p.bias + sequence * p.max_bias, first);
         const uint32_t * mask = p.masks + int64_t(index) * ((p.n_vocab + 31) / 32);
 #pragma unroll
         for (int32_t i = 0; i < per_thread; ++i) {

@@ -16,7 +16,7 @@ struct SpreadMemory {
 
 __global__ void __launch_bounds__(block_threads) sampling_spread_kernel(SamplingParams p) {
     const Row row = row_of(p, static_cast<int32_t>(blockIdx.y));
-    if (row.is_greedy() || row.limits_count() || !row.limits_sum()) {
+    if (!row.is_drawn() || row.is_greedy() || row.limits_count() || !row.limits_sum()) {
         return;
     }
     const uint32_t top_key = row.top_key();

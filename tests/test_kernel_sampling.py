@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from kernel_calls import KernelFailed, Kernels
 from numpy.typing import NDArray
 from sampling_float64 import Rule
+from sampling_rows import SHAPES, SIZES, logits_of
 from sampling_support import Logits, params
 
 from orin_llm._native import SamplingRow, SamplingWorkspace
 from orin_llm.errors import OrinError
 
-BAD_LOGITS, NOTHING_LEFT = -1, -2
+BAD_LOGITS, NOTHING_LEFT, NOT_WRITTEN = -1, -2, -9
 
 DEFAULT = Rule(0.8, 40, 0.95, 0.05)
 GREEDY = Rule(temperature=0.0)
@@ -48,6 +49,7 @@ class Lane:
     seed: int = 0
     position: int = 0
     choice: int = 0
+    is_drawn: bool = True
 
     def mask(self) -> NDArray[np.uint32] | None:
         if self.allowed is None:
@@ -101,49 +103,6 @@ def assert_same(
     assert drawn(kernels, rows, lanes, order) == expected
 
 
-# Logits
-
-SHAPES = (
-    "normal", "peaked", "flat", "equal", "two values", "few values", "one hot", "denormal", "huge",
-    "rising", "falling", "zeros", "negative", "holes",
-)  # fmt: skip
-
-
-def logits_of(shape: str, n_vocab: int, seed: int = 0) -> Logits:
-    rng = np.random.default_rng(seed)
-    normal: NDArray[Any] = rng.normal(0, 3, n_vocab)
-    match shape:
-        case "peaked":
-            normal[rng.integers(n_vocab, size=3)] += 15
-        case "flat":
-            normal *= 1e-3
-        case "equal":
-            normal[:] = normal[0]
-        case "two values":
-            normal = rng.integers(0, 2, n_vocab) * 0.5
-        case "few values":
-            normal = np.round(normal)
-        case "one hot":
-            normal[:] = -np.inf
-            normal[rng.integers(n_vocab)] = 1
-        case "denormal":
-            normal *= 1e-45 * rng.choice([1, 100], n_vocab)
-        case "huge":
-            normal = rng.choice([-3.4e38, -1e38, 3.3e38, 3.4e38], n_vocab)
-        case "rising":
-            normal = np.arange(n_vocab) / 64
-        case "falling":
-            normal = -np.arange(n_vocab) / 64
-        case "zeros":
-            normal = rng.choice([0.0, -0.0], n_vocab)
-        case "negative":
-            normal -= 1000
-        case "holes":
-            normal[rng.random(n_vocab) < 0.9] = -np.inf
-            normal[0] = -1
-    return normal.astype(np.float32)
-
-
 rules = st.builds(
     Rule,
     temperature=st.one_of(
@@ -157,7 +116,7 @@ rules = st.builds(
     presence_penalty=st.one_of(st.just(0.0), st.floats(-2, 2, width=32)),
     order=st.sampled_from(["orin", "llama"]),
 )
-sizes = st.sampled_from([1, 2, 31, 32, 33, 64, 65, 300, 1000, 2048, 2049])
+sizes = st.sampled_from(SIZES)
 
 
 @st.composite
@@ -401,6 +360,18 @@ def test_where_nothing_is_left_the_row_says_so_and_others_go_on(kernels: Kernels
     assert drawn(kernels, rows, lanes) == [NOTHING_LEFT] * 4 + [reference(row, lanes[4])]
 
 
+def test_a_lane_without_a_sequence_is_left_alone(kernels: Kernels) -> None:
+    rows = [logits_of("normal", 2100, seed) for seed in range(6)]
+    rows[2][0] = np.nan
+    rules = (DEFAULT, GREEDY, NUCLEUS, NUCLEUS, PENALIZED, PLAIN)
+    lanes = [Lane(rule, [i, 7], [(i, 1.0)], is_drawn=i % 2 == 1) for i, rule in enumerate(rules)]
+    expected = [
+        reference(row, lane) if lane.is_drawn else NOT_WRITTEN
+        for row, lane in zip(rows, lanes, strict=True)
+    ]
+    assert drawn(kernels, rows, lanes) == expected
+
+
 def test_no_rows_are_no_work_and_no_vocabulary_is_refused(kernels: Kernels) -> None:
     nothing = kernels.sample(logits=np.zeros((0, 5), np.float32), n_vocab=5, rows=[])
     assert [tokens.tolist() for tokens in nothing] == [[]]
@@ -408,60 +379,4 @@ def test_no_rows_are_no_work_and_no_vocabulary_is_refused(kernels: Kernels) -> N
         with pytest.raises(KernelFailed, match="invalid argument"):
             kernels.sample(
                 logits=np.zeros(logits, np.float32), n_vocab=n_vocab, rows=[Lane(PLAIN).arguments()]
-            )
-
-
-# Log-probabilities
-
-
-def assert_same_logprobs(
-    kernels: Kernels, rows: Sequence[Logits], tokens: Sequence[int], n_top: int, order: int = 2
-) -> None:
-    n_vocab = len(rows[0])
-    logits = np.full((len(rows), n_vocab + 1), np.nan, np.float32)
-    logits[:, :n_vocab] = rows
-    kernels.set_seed(seed=order)
-    all_ids, all_logprobs = kernels.logprobs(
-        logits=logits, n_vocab=n_vocab, tokens=np.array(tokens, np.int32), n_top=n_top
-    )
-    for row, token, ids, logprobs in zip(rows, tokens, all_ids, all_logprobs, strict=True):
-        expected = workspace(n_vocab).top_logprobs(row, n=n_top, chosen=token)
-        assert ids.tolist() == [likely for likely, _ in expected]
-        np.testing.assert_allclose(logprobs, [value for _, value in expected], 1e-6, 1e-6)
-
-
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
-@given(sizes, st.sampled_from(SHAPES), st.data())
-def test_any_row_gives_the_log_probabilities_of_the_reference(
-    kernels: Kernels, n_vocab: int, shape: str, data: st.DataObject
-) -> None:
-    row = logits_of(shape, n_vocab, data.draw(st.integers(0, 1 << 32)))
-    token = data.draw(st.integers(0, n_vocab - 1))
-    n_top = data.draw(st.integers(0, min(20, n_vocab)))
-    assert_same_logprobs(kernels, [row], [token], n_top, data.draw(st.integers(0, 9)))
-
-
-def test_large_vocabularies_give_the_log_probabilities_of_the_reference(kernels: Kernels) -> None:
-    assert_same_logprobs(kernels, [logits_of("few values", 128_256)], [128_255], 20)
-    rows = [logits_of(shape, 10_000) for shape in ("equal", "normal")]
-    assert_same_logprobs(kernels, rows, [9_999, 0], 20)
-
-
-def test_a_row_without_a_token_has_no_log_probabilities(kernels: Kernels) -> None:
-    rows = np.stack([np.full(3, np.nan, np.float32), logits_of("normal", 3)])
-    ids, logprobs = kernels.logprobs(
-        logits=rows, n_vocab=3, tokens=np.array([BAD_LOGITS, 1], np.int32), n_top=1
-    )
-    assert ids.tolist() == [[-9, -9], [int(rows[1].argmax()), 1]]
-    assert np.isnan(logprobs[0]).all() and np.isfinite(logprobs[1]).all()
-
-
-def test_more_likeliest_tokens_than_there_may_be_are_refused(kernels: Kernels) -> None:
-    for n_vocab, n_top in ((100, 21), (5, 6), (5, -1)):
-        with pytest.raises(KernelFailed, match="invalid argument"):
-            kernels.logprobs(
-                logits=np.zeros((1, n_vocab), np.float32),
-                n_vocab=n_vocab,
-                tokens=np.zeros(1, np.int32),
-                n_top=n_top,
             )

@@ -8,11 +8,6 @@
 
 namespace orin::sampling {
 
-struct TokenLogprob {
-    int32_t token;
-    float logprob;  // natural logarithm of the softmax over the whole vocabulary
-};
-
 // The n likeliest tokens (all of them where there are fewer), likeliest first, equal ones by id, and then `chosen`
 // itself, always last, even when it is among the n. Returns how many were written: at most n + 1.
 // result: [n + 1]. Throws as sample_row does.

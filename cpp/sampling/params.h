@@ -40,4 +40,9 @@ struct Row {
     const uint32_t * mask = nullptr;  // [(n_vocab + 31) / 32], bit i % 32 of word i / 32: token i is allowed; null: all
 };
 
+struct TokenLogprob {
+    int32_t token;
+    float logprob;  // natural logarithm of the softmax over the whole vocabulary
+};
+
 }  // namespace orin::sampling

@@ -38,6 +38,7 @@ PYBIND11_MODULE(orin_kernels, module) {
     module.def("set_seed", &set_seed, py::arg("seed"));
     orin::kernels::bind_attention(module);
     orin::kernels::bind_memory_range(module);
+    orin::kernels::bind_feed(module);
     orin::kernels::bind_rope_store(module);
     orin::kernels::bind_sampling(module);
     module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));

@@ -30,18 +30,18 @@ Bytes workspace_of(int32_t n_rows, int32_t n_vocab) {
     return Bytes(Bytes::Array(static_cast<py::ssize_t>(cuda::sampling_workspace_bytes(n_rows, n_vocab))));
 }
 
-// The tables of all lanes, as sample() wants them.
+// The tables of all lanes, as sample() wants them: a sequence for each lane, in the opposite order.
 struct Tables {
-    std::vector<cuda::SamplingLane> lanes;
-    std::vector<int32_t> recent;  // [n_rows, max_recent]
+    std::vector<sampling::Lane> lanes;
+    std::vector<int32_t> recent;  // [n_sequences, max_recent]
     int32_t max_recent = 0;
-    std::vector<sampling::Bias> bias;  // [n_rows, max_bias]
+    std::vector<sampling::Bias> bias;  // [n_sequences, max_bias]
     int32_t max_bias = 0;
     std::vector<uint32_t> masks;  // [n_rows, n_words]
 };
 
-cuda::SamplingLane lane_of(const py::dict & row) {
-    cuda::SamplingLane lane{};
+sampling::Lane lane_of(const py::dict & row) {
+    sampling::Lane lane{};
     lane.params = {row["temperature"].cast<float>(),
                    row["top_k"].cast<int32_t>(),
                    row["top_p"].cast<float>(),
@@ -54,6 +54,8 @@ cuda::SamplingLane lane_of(const py::dict & row) {
     lane.position = row["position"].cast<uint64_t>();
     lane.choice = row["choice"].cast<uint32_t>();
     lane.is_masked = row["mask"].is_none() ? 0 : 1;
+    lane.recent_slot = -1;
+    lane.n_logprobs = -1;
     return lane;
 }
 
@@ -73,9 +75,14 @@ Tables tables_of(const std::vector<py::dict> & rows, int32_t n_vocab) {
     }
     const auto n_words = static_cast<size_t>((n_vocab + 31) / 32);
     for (size_t i = 0; i < rows.size(); i++) {
+        if (rows[i]["is_drawn"].cast<bool>()) {
+            tables.lanes[i].sequence = static_cast<int32_t>(rows.size() - 1 - i);
+        } else {
+            tables.lanes[i].sequence = -1;
+        }
         tables.lanes[i].n_recent = static_cast<int32_t>(recent[i].size());
         tables.lanes[i].n_bias = static_cast<int32_t>(bias[i].size());
-        cuda::group_bias(bias[i].data(), tables.lanes[i].n_bias);
+        sampling::group_bias(bias[i].data(), tables.lanes[i].n_bias);
         // What a lane does not use would end in a token that no one asked for.
         recent[i].resize(static_cast<size_t>(tables.max_recent), 0);
         bias[i].resize(static_cast<size_t>(tables.max_bias), {0, 1000.0f});
@@ -86,14 +93,15 @@ Tables tables_of(const std::vector<py::dict> & rows, int32_t n_vocab) {
                 throw py::value_error("a mask of another vocabulary");
             }
         }
-        tables.recent.insert(tables.recent.end(), recent[i].begin(), recent[i].end());
-        tables.bias.insert(tables.bias.end(), bias[i].begin(), bias[i].end());
+        tables.recent.insert(tables.recent.begin(), recent[i].begin(), recent[i].end());
+        tables.bias.insert(tables.bias.begin(), bias[i].begin(), bias[i].end());
         tables.masks.insert(tables.masks.end(), mask.begin(), mask.end());
     }
     return tables;
 }
 
-// logits: [n_rows, row stride]. The tokens of n_calls calls in a row with one workspace: [n_calls, n_rows].
+// logits: [n_rows, row stride]. The tokens of n_calls calls in a row with one workspace: [n_calls, n_rows], -9 where
+// nothing was written.
 py::list sample(const Floats::Array & logits, int32_t n_vocab, const std::vector<py::dict> & rows, int32_t n_calls) {
     const Tables tables = tables_of(rows, n_vocab);
     const auto n_rows = static_cast<int32_t>(rows.size());
@@ -108,7 +116,7 @@ py::list sample(const Floats::Array & logits, int32_t n_vocab, const std::vector
     p.row_stride = logits.shape(1);
     p.n_rows = n_rows;
     p.n_vocab = n_vocab;
-    p.lanes = reinterpret_cast<const cuda::SamplingLane *>(lanes.data());
+    p.lanes = reinterpret_cast<const sampling::Lane *>(lanes.data());
     p.recent = reinterpret_cast<const int32_t *>(recent.data());
     p.max_recent = tables.max_recent;
     p.bias = reinterpret_cast<const sampling::Bias *>(bias.data());
@@ -119,7 +127,9 @@ py::list sample(const Floats::Array & logits, int32_t n_vocab, const std::vector
     p.workspace = workspace.data();
     py::list results;
     for (int32_t i = 0; i < n_calls; i++) {
-        Ints tokens(Ints::Array(rows.size()));
+        Ints::Array nothing(rows.size());
+        std::fill_n(nothing.mutable_data(), nothing.size(), -9);
+        Ints tokens(nothing);
         p.tokens = tokens.data();
         check(cuda::sample(p, nullptr), "sample");
         results.append(tokens.read());
@@ -127,31 +137,42 @@ py::list sample(const Floats::Array & logits, int32_t n_vocab, const std::vector
     return results;
 }
 
-// logits: [n_rows, row stride]. ids and logprobs: [n_rows, n_top + 1], -9 and NaN where nothing was written.
-py::tuple logprobs(const Floats::Array & logits, int32_t n_vocab, const Ints::Array & tokens, int32_t n_top) {
+// logits: [n_rows, row stride]; n_top: of each row, -1 for none. ids and logprobs: [n_rows, max_top_logprobs + 1], -9
+// and NaN where nothing was written.
+py::tuple logprobs(const Floats::Array & logits, int32_t n_vocab, const Ints::Array & tokens,
+                   const std::vector<int32_t> & n_top) {
     const auto n_rows = static_cast<int32_t>(logits.shape(0));
     Floats device_logits(logits);
     Ints device_tokens(tokens);
     Bytes workspace = workspace_of(n_rows, n_vocab);
-    const std::vector<py::ssize_t> shape{n_rows, n_top + 1};
-    Ints::Array no_ids(shape);
-    std::fill_n(no_ids.mutable_data(), no_ids.size(), -9);
-    Floats::Array no_logprobs(shape);
-    std::fill_n(no_logprobs.mutable_data(), no_logprobs.size(), std::numeric_limits<float>::quiet_NaN());
-    Ints ids(no_ids);
-    Floats values(no_logprobs);
+    std::vector<sampling::Lane> all_lanes(n_top.size());
+    for (size_t i = 0; i < n_top.size(); i++) {
+        all_lanes[i].n_logprobs = n_top[i];
+    }
+    Bytes lanes = to_device(all_lanes);
+    const py::ssize_t n_places = sampling::max_top_logprobs + 1;
+    const std::vector<sampling::TokenLogprob> nothing(static_cast<size_t>(n_rows * n_places),
+                                                      {-9, std::numeric_limits<float>::quiet_NaN()});
+    Bytes results = to_device(nothing);
     cuda::LogprobsParams p{};
     p.logits = device_logits.data();
     p.row_stride = logits.shape(1);
     p.n_rows = n_rows;
     p.n_vocab = n_vocab;
+    p.lanes = reinterpret_cast<const sampling::Lane *>(lanes.data());
     p.tokens = device_tokens.data();
-    p.n_top = n_top;
     p.workspace = workspace.data();
-    p.ids = ids.data();
-    p.logprobs = values.data();
+    p.logprobs = reinterpret_cast<sampling::TokenLogprob *>(results.data());
     check(cuda::logprobs(p, nullptr), "logprobs");
-    return py::make_tuple(ids.read(), values.read());
+    const Bytes::Array written = results.read();
+    const auto * entries = reinterpret_cast<const sampling::TokenLogprob *>(written.data());
+    Ints::Array ids({py::ssize_t{n_rows}, n_places});
+    Floats::Array values({py::ssize_t{n_rows}, n_places});
+    for (py::ssize_t i = 0; i < ids.size(); i++) {
+        ids.mutable_data()[i] = entries[i].token;
+        values.mutable_data()[i] = entries[i].logprob;
+    }
+    return py::make_tuple(ids, values);
 }
 
 }  // namespace
