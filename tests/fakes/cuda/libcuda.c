@@ -187,6 +187,17 @@ int cuDeviceGetAttribute(int * value, int attribute, int device) {
     BEGIN(0);
     REQUIRE(device == 0);
     switch (attribute) {
+        case 13:
+        case 36:
+        case 37:
+        case 38:
+            *value = 1;
+            return OK;
+        case 16: {  // what MPS leaves of 132 multiprocessors, which are given out in pairs
+            size_t percent = number("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", 100);
+            *value = (int)(132 * percent / 200 * 2);
+            return OK;
+        }
         case 18:
             *value = (int)number("FAKE_CUDA_INTEGRATED", 0);
             return OK;

@@ -1,0 +1,50 @@
+"""Whether the GPU writes what the CPU writes: greedy text, token by token."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from gpu_check.steps import Context, Found, python
+from orin_llm.errors import OrinError
+from orin_llm.models.names import DEFAULT_MODEL
+from orin_llm.models.store import resolve
+
+TIE = 1e-2  # the likeliest two logits so near: either may be the first
+_NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+def greedy(shape: str, context: Context) -> Found:
+    """The step: the default model where it is here, else the synthetic one."""
+    try:
+        model = resolve(DEFAULT_MODEL)
+    except OrinError:
+        model = context.model(shape)
+    arguments = (str(model), str(context.sizes.greedy), context.threads)
+    cpu = context.need(python("gpu_check.greedy_child", *arguments, "gaps"), "cpu", _NO_GPU)
+    gpu = context.need(python("gpu_check.greedy_child", *arguments), "gpu")
+    return {"model": model.name, **compare(json.loads(cpu.out), json.loads(gpu.out))}
+
+
+def compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> Found:
+    """How far the texts agree.
+
+    Args:
+        cpu: `texts`: `ids` and, at each place, the distance of the likeliest two logits (`gaps`).
+        gpu: the same without the distances.
+    """
+    differences = []
+    for prompt, (one, other) in enumerate(zip(cpu["texts"], gpu["texts"], strict=True)):
+        pairs = zip(one["ids"], other["ids"], strict=True)
+        place = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
+        if place is not None:
+            gap = one["gaps"][place]
+            differences.append({"prompt": prompt, "place": place, "gap": gap, "tie": gap <= TIE})
+    return {
+        "prompts": len(cpu["texts"]),
+        "tokens": len(cpu["texts"][0]["ids"]),
+        "equal": len(cpu["texts"]) - len(differences),
+        "differences": differences,
+        "agrees": all(difference["tie"] for difference in differences),
+        "devices": [cpu["device"], gpu["device"]],
+    }

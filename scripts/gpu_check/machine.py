@@ -1,0 +1,130 @@
+"""What is needed before anything can be checked, and what the machine is."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from gpu_check.steps import ROOT, Context, Found, StepFailed, python
+from native.cuda import find_nvcc, nvcc_version, plan_cuda
+from native.errors import BuildError
+from orin_llm.bench.environment import commit
+from orin_llm.errors import DeviceUnavailable
+from orin_llm.host.cpu import read_cpu
+from orin_llm.host.memory import read_memory
+
+# What pip would fetch otherwise: a machine without a network must have it.
+PACKAGES = (
+    "cmake", "gguf", "hypothesis", "jinja2", "ninja", "numpy", "prompt_toolkit", "pybind11",
+    "pytest", "rich", "typer",
+)  # fmt: skip
+_QUERY = (
+    "name", "uuid", "compute_cap", "driver_version", "memory.total", "clocks.max.sm",
+    "clocks.max.memory", "clocks.current.sm", "clocks.current.memory", "power.limit",
+    "persistence_mode", "utilization.gpu",
+)  # fmt: skip
+TOOLS = ("compute-sanitizer", "nsys", "nvidia-cuda-mps-control", "nvcc")
+_DRIVER_FOLDER = "/usr/local/nvidia/bin"  # where some containers put the driver's programs
+
+
+def extend_path() -> None:
+    """Put the folders where CUDA's programs lie on PATH, where they are not."""
+    folders = os.environ.get("PATH", "").split(os.pathsep)
+    with suppress(BuildError):
+        folders.append(str(Path(find_nvcc()).parent))
+    os.environ["PATH"] = os.pathsep.join([*folders, _DRIVER_FOLDER])
+
+
+def require_gpu() -> dict[str, str]:
+    """What nvidia-smi says of the first GPU.
+
+    Raises:
+        DeviceUnavailable: there is no GPU, no nvcc, no cuBLAS, or a Python package is missing; the
+            message names all that is.
+    """
+    gpu, problem = query_gpu(), _cuda_problem()
+    missing = [] if gpu else ["no NVIDIA GPU is found (nvidia-smi)"]
+    if problem and (gpu or "GPU" not in problem):  # which is said already
+        missing.append(problem)
+    missing += missing_packages()
+    if missing:
+        raise DeviceUnavailable(
+            "this machine cannot be checked:\n  "
+            + "\n  ".join(missing)
+            + "\nA rehearsal without a GPU: scripts/gpu_check.sh --device cpu"
+        )
+    return gpu
+
+
+def _cuda_problem() -> str:
+    """Why a build with CUDA cannot be made, or ""."""
+    os.environ["ORIN_LLM_CUDA"] = "auto"  # also for what is started: a check without it is none
+    plan = plan_cuda()
+    return "" if plan.enabled else plan.why
+
+
+def missing_packages() -> list[str]:
+    """A line that names the Python packages that are not there, or none."""
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    if not missing:
+        return []
+    names = " ".join(missing)
+    return [
+        f"Python packages are missing ({names}): scripts/build.sh test,lint installs them where"
+        " there is a network; without one, they have to be there before"
+    ]
+
+
+def query_gpu() -> dict[str, str]:
+    """nvidia-smi's words for what it knows of the first GPU; empty where there is none."""
+    if shutil.which("nvidia-smi") is None:
+        return {}
+    command = ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        return {}
+    rows = list(csv.reader(done.stdout.splitlines(), skipinitialspace=True))
+    if done.returncode != 0 or not rows or len(rows[0]) != len(_QUERY):
+        return {}
+    return {name: value for name, value in zip(_QUERY, rows[0], strict=True) if "N/A" not in value}
+
+
+def environment(context: Context) -> Found:
+    """The step: machine, GPU, CUDA, tools."""
+    cpu = read_cpu()
+    found: Found = {
+        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "commit": commit_of_checkout(),
+        "cpu": cpu.model,
+        "cores": cpu.physical_cores,
+        "memory_bytes": read_memory().total,
+    }
+    if context.on_gpu:
+        nvcc = find_nvcc()
+        found |= {"gpu": query_gpu(), "cuda": nvcc_version(nvcc), "nvcc": nvcc}
+        found |= device_facts(context)
+        found["tools"] = {name: shutil.which(name) for name in TOOLS}
+    return found
+
+
+def commit_of_checkout() -> str | None:
+    """None where it has no repository."""
+    return commit(ROOT / "orin_llm")
+
+
+def device_facts(context: Context) -> dict[str, Any]:
+    """What CUDA itself says of the device, in the environment of the step."""
+    done = context.need(python("gpu_check.device_child"), "device")
+    facts: dict[str, Any] = json.loads(done.out)
+    if "problem" in facts:
+        raise StepFailed(f"CUDA cannot be used: {facts['problem']}")
+    return facts

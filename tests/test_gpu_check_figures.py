@@ -1,0 +1,224 @@
+"""The numbers of the check: how each is worked out, and how the report judges it."""
+
+from __future__ import annotations
+
+import sqlite3
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpu_check.checks import read_junit
+from gpu_check.figures import pairs, targets
+from gpu_check.greedy import TIE, compare
+from gpu_check.growth import growth_of
+from gpu_check.mps import find_percentage
+from gpu_check.report import markdown, summary
+from gpu_check.steps import StepFailed
+from gpu_check.trace import idle_between, read_trace
+
+
+def test_growth_compares_the_last_gaps_with_the_first() -> None:
+    found = growth_of([2.0] * 31 + [5.0] * 449 + [2.2] * 31)
+    assert found["tpot_first_ms"] == pytest.approx(2.0)
+    assert found["tpot_last_ms"] == pytest.approx(2.2)
+    assert found["growth"] == pytest.approx(0.1)
+
+
+@given(st.floats(0.01, 100), st.integers(62, 600))
+def test_even_gaps_neither_grow_nor_deviate(gap_ms: float, count: int) -> None:
+    found = growth_of([gap_ms] * count)
+    assert found["growth"] == pytest.approx(0, abs=1e-9)
+    assert found["deviation"] == pytest.approx(0, abs=1e-6)
+
+
+def test_deviation_is_relative_to_the_mean() -> None:
+    assert growth_of([9.0, 11.0] * 50)["deviation"] == pytest.approx(0.1)
+
+
+def texts(*ids: list[int], gaps: float = 1.0) -> dict[str, Any]:
+    return {"device": "x", "texts": [{"ids": one, "gaps": [gaps] * len(one)} for one in ids]}
+
+
+def test_equal_texts_agree() -> None:
+    found = compare(texts([1, 2], [3, 4]), texts([1, 2], [3, 4]))
+    assert (found["equal"], found["prompts"], found["agrees"]) == (2, 2, True)
+
+
+@pytest.mark.parametrize(("gap", "agrees"), [(TIE, True), (TIE * 1.1, False)])
+def test_texts_may_only_part_where_two_tokens_are_as_likely(gap: float, agrees: bool) -> None:
+    found = compare(texts([1, 2, 3], [5, 6, 7], gaps=gap), texts([1, 2, 3], [5, 9, 9]))
+    assert found["equal"] == 1 and found["agrees"] is agrees
+    assert found["differences"] == [{"prompt": 1, "place": 1, "gap": gap, "tie": agrees}]
+
+
+def in_pairs(percent: int) -> int:
+    """As seen on a GPU of 132 multiprocessors: 12 % leave 14 of them, 13 % 16, 14 % 18."""
+    return 132 * percent // 200 * 2
+
+
+def test_the_percentage_is_computed_and_then_asked_of_the_device() -> None:
+    assert [in_pairs(percent) for percent in (12, 13, 14)] == [14, 16, 18]
+    asked = []
+
+    def ask(percent: int) -> int:
+        asked.append(percent)
+        return in_pairs(percent)
+
+    assert find_percentage(132, ask) == (13, 16)
+    assert asked == [13]
+
+
+def test_the_nearest_is_taken_where_none_leaves_sixteen() -> None:
+    percent, left = find_percentage(108, lambda percent: 108 * percent // 400 * 4 + 2)
+    assert left in (14, 18) and 10 <= percent <= 20
+
+
+@pytest.mark.parametrize(
+    ("whole", "left", "said"),
+    [(16, 16, "not more than the board"), (14, 14, "14 multiprocessors"), (80, 80, "confines")],
+)
+def test_a_gpu_that_cannot_be_confined_is_no_proxy(whole: int, left: int, said: str) -> None:
+    with pytest.raises(StepFailed, match=said):
+        find_percentage(whole, lambda percent: left)
+
+
+def test_the_gpu_is_idle_where_neither_a_graph_nor_anything_else_runs() -> None:
+    graphs = [(0, 10), (20, 30), (35, 40)]
+    others = [(2, 5), (12, 14), (13, 16), (31, 35)]
+    assert idle_between(graphs, others) == [6, 1]
+
+
+SPANS = st.lists(st.integers(0, 300), min_size=4, max_size=24, unique=True).map(
+    lambda ends: list(zip(*[iter(sorted(ends))] * 2, strict=False))
+)
+
+
+@given(SPANS, st.lists(st.tuples(st.integers(0, 300), st.integers(0, 20)), max_size=12))
+def test_idle_time_is_that_of_a_plain_count(
+    graphs: list[tuple[int, int]], others: list[tuple[int, int]]
+) -> None:
+    spans = sorted((start, start + length) for start, length in others)
+    busy = {moment for start, stop in spans for moment in range(start, stop)}
+    plain = [
+        sum(moment not in busy for moment in range(end, begin))
+        for (_, end), (begin, _) in pairwise(graphs)
+    ]
+    assert idle_between(graphs, spans) == plain
+
+
+def trace_file(folder: Path, tables: dict[str, list[tuple[int, ...]]]) -> Path:
+    file = folder / "trace.sqlite"
+    with sqlite3.connect(file) as database:
+        for kind, rows in tables.items():
+            more = ", bytes, copyKind" if kind == "MEMCPY" else ""
+            database.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_{kind} (start, end{more})")
+            for row in rows:
+                marks = ", ".join("?" * len(row))
+                database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_{kind} VALUES ({marks})", row)
+    database.close()
+    return file
+
+
+def test_a_trace_tells_idle_time_and_bytes_to_the_host(tmp_path: Path) -> None:
+    graphs = [(0, 1000), (5000, 6000), (9000, 9900)]
+    copies = [(1000, 2000, 64, 1), (6000, 6500, 4, 2), (6600, 6700, 8, 2)]
+    file = trace_file(tmp_path, {"GRAPH_TRACE": graphs, "MEMCPY": copies})
+    found = read_trace(file)
+    assert found == {"idle_us": pytest.approx(2.7), "graphs": 3, "to_host_bytes": 12}
+
+
+def test_without_graphs_idle_time_is_not_measured(tmp_path: Path) -> None:
+    assert read_trace(trace_file(tmp_path, {"KERNEL": [(1, 2)]})) == {
+        "idle_us": None, "graphs": 0, "to_host_bytes": 0
+    }  # fmt: skip
+
+
+def test_counts_of_tests_are_read_from_their_report(tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(
+        '<testsuites><testsuite><testcase classname="a" name="one"/>'
+        '<testcase classname="a" name="two"><failure/></testcase>'
+        '<testcase classname="a" name="three"><error/></testcase>'
+        '<testcase classname="a" name="four"><skipped/></testcase></testsuite></testsuites>'
+    )
+    assert read_junit(tmp_path / "junit.xml") == {
+        "tests": 4, "failed": 2, "skipped": 1, "failures": ["a::two", "a::three"]
+    }  # fmt: skip
+
+
+def result(speed: float, name: str, speedup: float | None = None) -> dict[str, Any]:
+    spread = {"decode_tokens_per_s": {"median": speed}}
+    ratio = {"decode_tokens_per_s": {"median": speedup}} if speedup else {}
+    engine = {"name": name, "hooks": {"rope": "on"}}
+    latency = {"host_ms": {"p50": 0.01}}
+    return {"label": "p16", "figures": spread, "speedup": ratio, "engine": engine,
+            "latency": latency}  # fmt: skip
+
+
+def steps(ratio: float) -> dict[str, Any]:
+    results = [result(110.0, "all"), result(100.0, "none", ratio)]
+    entry = {"status": "done", "result": {"results": results}}
+    return {"decode.8b": entry, "proxy.decode.8b": entry}
+
+
+def test_a_benchmark_is_a_pair_of_medians_and_the_median_ratio() -> None:
+    (pair,) = pairs(steps(1.2))
+    assert (pair.on, pair.off, pair.ratio) == (110.0, 100.0, 1.2)
+    assert len(list(pairs(steps(1.2), "proxy."))) == 1
+
+
+@pytest.mark.parametrize(("ratio", "met"), [(1.06, True), (1.04, False)])
+def test_a_number_is_met_or_not_and_nothing_where_it_was_not_measured(
+    ratio: float, met: bool
+) -> None:
+    found = {target.what: target.met for target in targets(steps(ratio))}
+    assert found.pop("decode, hooks on over off, 8b") is met
+    assert set(found.values()) == {None}
+
+
+def growth_steps(growth: float, deviation: float, idle: float, back: float) -> dict[str, Any]:
+    return {
+        "growth.1b": {"status": "done", "result": {"growth": growth, "deviation": deviation}},
+        "trace.1b": {
+            "status": "done", "result": {"idle_us": idle, "to_host_bytes_per_token": back}
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("values", "met"), [((0.05, 0.03, 20, 16), True), ((0.051, 0.031, 20.1, 17), False)]
+)
+def test_limits_are_those_that_are_asked_for(values: tuple[float, ...], met: bool) -> None:
+    measured = [target for target in targets(growth_steps(*values)) if target.met is not None]
+    assert len(measured) == 4
+    assert all(target.met is met for target in measured)
+
+
+def test_the_tables_have_what_was_measured_and_what_was_not() -> None:
+    data: dict[str, Any] = {
+        "of": {"commit": "abc"},
+        "calls": [{"command": "scripts/gpu_check.sh --minutes 9"}],
+        "proxy": {"percentage": 13, "multiprocessors": 16, "of": 132},
+        "steps": {
+            "environment": {
+                "status": "done",
+                "result": {"gpu": {"name": "NVIDIA Test"}, "date": "2026-01-02T03:04"},
+            },
+            **steps(1.2),
+            "kernels": {"status": "failed", "error": "1 of 3 tests failed\nmore",
+                        "result": {"tests": 3, "failed": 1, "skipped": 0}},
+        },
+    }  # fmt: skip
+    text = markdown(data)
+    for fact in (
+        "### NVIDIA Test, 2026-01-02", "commit abc", "`scripts/gpu_check.sh --minutes 9`",
+        "| 8b decode: p16 | 110.0 | 100.0 | 1.200 | 110.0 | 100.0 | 1.200 |",
+        "Host part of a step by the engine's log (median): 10 µs at 8b decode.",
+        "MPS at 13 %, 16 of 132 multiprocessors", "| kernels | 2 passed, 1 failed, 0 skipped |",
+        "- kernels: failed: 1 of 3 tests failed\n", "| ≥ 1.05 | yes |", "not measured",
+    ):  # fmt: skip
+        assert fact in text, fact
+    assert "kernels" in summary(data) and "1 of 3 tests failed" in summary(data)
