@@ -26,7 +26,7 @@ check() {
     "$@" || failed+=("$name")
 }
 
-mapfile -t cpp < <(find cpp cuda tests \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
+mapfile -t cpp < <(find cpp cuda scripts tests \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
 check "ruff check" ruff check --quiet
 check "ruff format" ruff format --check --quiet
 check "mypy" mypy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -110,31 +109,31 @@ def test_idle_time_is_that_of_a_plain_count(
     assert idle_between(graphs, spans) == plain
 
 
-def trace_file(folder: Path, tables: dict[str, list[tuple[int, ...]]]) -> Path:
-    file = folder / "trace.sqlite"
-    with sqlite3.connect(file) as database:
-        for kind, rows in tables.items():
-            more = ", bytes, copyKind" if kind == "MEMCPY" else ""
-            database.execute(f"CREATE TABLE CUPTI_ACTIVITY_KIND_{kind} (start, end{more})")
-            for row in rows:
-                marks = ", ".join("?" * len(row))
-                database.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_{kind} VALUES ({marks})", row)
-    database.close()
+def trace_file(folder: Path, *lines: str, end: str = "dropped 0") -> Path:
+    file = folder / "trace"
+    file.write_text("\n".join([*lines, end]) + "\n")
     return file
 
 
 def test_a_trace_tells_idle_time_and_bytes_to_the_host(tmp_path: Path) -> None:
-    graphs = [(0, 1000), (5000, 6000), (9000, 9900)]
-    copies = [(1000, 2000, 64, 1), (6000, 6500, 4, 2), (6600, 6700, 8, 2)]
-    file = trace_file(tmp_path, {"GRAPH_TRACE": graphs, "MEMCPY": copies})
-    found = read_trace(file)
+    graphs = ["graph 0 1000", "graph 9000 9900", "graph 5000 6000"]
+    copies = ["copy 1000 2000 64 1", "copy 6000 6500 4 2", "copy 6600 6700 8 2"]
+    found = read_trace(trace_file(tmp_path, *graphs, *copies))
     assert found == {"idle_us": pytest.approx(2.7), "graphs": 3, "to_host_bytes": 12}
 
 
 def test_without_graphs_idle_time_is_not_measured(tmp_path: Path) -> None:
-    assert read_trace(trace_file(tmp_path, {"KERNEL": [(1, 2)]})) == {
+    assert read_trace(trace_file(tmp_path, "kernel 1 2")) == {
         "idle_us": None, "graphs": 0, "to_host_bytes": 0
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "end", ["dropped 3", "failed CUPTI_ERROR_INSUFFICIENT_PRIVILEGES", "", "graph 1"]
+)
+def test_a_trace_that_is_not_whole_is_no_measurement(tmp_path: Path, end: str) -> None:
+    with pytest.raises(StepFailed, match="unmeasured: the trace is not whole"):
+        read_trace(trace_file(tmp_path, "graph 1 2", end=end))
 
 
 def test_counts_of_tests_are_read_from_their_report(tmp_path: Path) -> None:

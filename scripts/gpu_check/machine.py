@@ -31,7 +31,7 @@ _QUERY = (
     "clocks.max.memory", "clocks.current.sm", "clocks.current.memory", "power.limit",
     "persistence_mode", "utilization.gpu",
 )  # fmt: skip
-TOOLS = ("compute-sanitizer", "nsys", "nvidia-cuda-mps-control", "nvcc")
+TOOLS = ("compute-sanitizer", "nvidia-cuda-mps-control", "nvcc")
 _DRIVER_FOLDER = "/usr/local/nvidia/bin"  # where some containers put the driver's programs
 
 
