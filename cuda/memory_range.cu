@@ -1,6 +1,7 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <cstring>
 #include <utility>
 
 #include "memory_range.h"
@@ -13,6 +14,10 @@ std::string failure(const char * call, CUresult result) {
     const char * name = nullptr;
     cuGetErrorName(result, &name);
     return std::string(call) + ": " + (name == nullptr ? std::to_string(int(result)) : name);
+}
+
+std::string failure(const char * call, cudaError_t error) {
+    return error == cudaSuccess ? "" : std::string(call) + ": " + cudaGetErrorString(error);
 }
 
 CUdeviceptr address(const char * data) {
@@ -29,11 +34,41 @@ CUmemAllocationProp memory_of(int device) {
 
 // Makes the device's context the thread's: any thread may be the first to ask.
 std::string enter(int device) {
-    const cudaError_t error = cudaSetDevice(device);
-    return error == cudaSuccess ? "" : std::string("cudaSetDevice: ") + cudaGetErrorString(error);
+    return failure("cudaSetDevice", cudaSetDevice(device));
+}
+
+// Copies bytes to the device and back.
+std::string probe_copies(char * memory) {
+    constexpr size_t n_bytes = 256;
+    char sent[n_bytes];
+    char received[n_bytes] = {};
+    for (size_t i = 0; i < n_bytes; i++) {
+        sent[i] = static_cast<char>(i);
+    }
+    cudaError_t error = cudaMemcpyAsync(memory, sent, n_bytes, cudaMemcpyHostToDevice, nullptr);
+    if (error == cudaSuccess) {
+        error = cudaMemcpyAsync(received, memory, n_bytes, cudaMemcpyDeviceToHost, nullptr);
+    }
+    if (error == cudaSuccess) {
+        error = cudaStreamSynchronize(nullptr);
+    }
+    if (error != cudaSuccess) {
+        cudaGetLastError();  // or the next launch would be blamed for it
+        return failure("a copy in memory that was mapped", error);
+    }
+    return std::memcmp(sent, received, n_bytes) == 0 ? "" : "memory that was mapped does not keep what is written";
 }
 
 }  // namespace
+
+std::string probe_memory_range(int device) {
+    MemoryRange range;
+    std::string problem = range.reserve(device, 1);
+    if (problem.empty()) {
+        problem = range.commit(1);
+    }
+    return problem.empty() ? probe_copies(range.data()) : problem;
+}
 
 MemoryRange::~MemoryRange() {
     if (data_ != nullptr) {

@@ -41,4 +41,7 @@ class MemoryRange {
     std::vector<uint64_t> granules_;  // the driver's handles
 };
 
+// Tries it on the device: whether what is written into a granule can be read again.
+std::string probe_memory_range(int device);
+
 }  // namespace orin::cuda

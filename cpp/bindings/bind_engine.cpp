@@ -26,6 +26,8 @@ void translate(std::exception_ptr pointer) {
         raise_in_python("ModelFileError", error.what());
     } catch (const EngineError & error) {
         raise_in_python("OrinError", error.what());
+    } catch (const OutOfMemory & error) {
+        raise_in_python("OrinError", error.what());
     }
 }
 

@@ -38,8 +38,8 @@ bool PagedComputer::make_contexts(Model & model, EngineHooks & hooks, const Stop
 
 void PagedComputer::compute(const StepBatch & batch) {
     const double started = now_ms();
+    pool_.grow();
     pool_.copy_pages(batch.copies);
-    pool_.note_growth();
     rows_.clear();
     for (const BatchRow & row : batch.rows) {
         rows_.add(row.token, row.position, row.sequence, row.wants_logits);

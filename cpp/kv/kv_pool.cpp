@@ -1,23 +1,34 @@
 #include "kv_pool.h"
 
+#include <algorithm>
+
 namespace orin {
 
-KvStorage & KvPool::storage_for(const std::vector<KvLayerSize> & layers) {
+KvStorage & KvPool::storage_for(const std::vector<KvLayerSize> & layers, ggml_backend_dev_t device, bool may_grow) {
     if (!storage_) {
-        storage_ = std::make_unique<KvStorage>(layers, n_cells());
+        storage_ = make_kv_storage(device, layers, n_cells(), may_grow);
     }
     return *storage_;
 }
 
-void KvPool::copy_pages(const std::vector<PageCopy> & copies) {
+void KvPool::grow() {
+    const int32_t n_pages = pages_.committed_pages();
+    if (n_pages > touched_pages_) {
+        storage_->commit(int64_t{n_pages} * pages_.page_size());
+        touched_pages_ = n_pages;
+    }
+}
+
+void KvPool::copy_pages(const std::vector<PageCopy> & copies, ggml_backend_t stream) {
     for (const PageCopy & copy : copies) {
         storage_->copy_cells(int64_t{copy.from} * pages_.page_size(), int64_t{copy.to} * pages_.page_size(),
-                             copy.n_tokens);
+                             copy.n_tokens, stream);
     }
 }
 
 void KvPool::trim() {
     if (storage_) {
+        wait();
         storage_->give_back(int64_t{pages_.committed_pages()} * pages_.page_size());
         touched_pages_ = std::min(touched_pages_, pages_.committed_pages());
     }

@@ -1,8 +1,9 @@
 // One pool of KV cells, used by all contexts of an engine: the bookkeeping (cpp/pages) and the bytes it speaks of.
 #pragma once
 
-#include <algorithm>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "../pages/paged_kv.h"
@@ -19,16 +20,28 @@ class KvPool {
     const PagedKv & pages() const { return pages_; }
     int64_t n_cells() const { return int64_t{pages_.n_pages()} * pages_.page_size(); }
 
-    // The storage, made by the first context for its layers. The others' layers must be the same.
-    KvStorage & storage_for(const std::vector<KvLayerSize> & layers);
+    // The storage, made by the first context for its layers, on the device that computes them; see make_kv_storage().
+    // The others' layers must be the same.
+    KvStorage & storage_for(const std::vector<KvLayerSize> & layers, ggml_backend_dev_t device, bool may_grow);
     // Null before the first context.
     const KvStorage * storage() const { return storage_.get(); }
     KvStorage * storage() { return storage_.get(); }
 
-    // Does the copies on write of the step that was just placed. Before its rows are computed.
-    void copy_pages(const std::vector<PageCopy> & copies);
-    // Once pages were taken: what follows may touch their memory.
-    void note_growth() { touched_pages_ = std::max(touched_pages_, pages_.committed_pages()); }
+    // How to wait for queued work over the pool, where work is queued. Before such memory is read, written or given
+    // back by the host.
+    void set_wait(std::function<void()> wait) { wait_ = std::move(wait); }
+    void wait() const {
+        if (wait_) {
+            wait_();
+        }
+    }
+
+    // Memory for the pages that were taken, before anything is written there. Throws OutOfMemory, and there is as much
+    // as before.
+    void grow();
+    // Does the copies on write of the step that was just placed, before its rows are computed: on the stream of the
+    // backend that computes them, or at once where that is null.
+    void copy_pages(const std::vector<PageCopy> & copies, ggml_backend_t stream = nullptr);
     // Gives the memory above the highest page in use or cached back.
     void trim();
     // The same, where that is at least half of the memory touched, or memory beyond the budget: given back at every
@@ -37,13 +50,13 @@ class KvPool {
     int64_t page_bytes() const {
         return storage_ ? static_cast<int64_t>(storage_->bytes_per_cell()) * pages_.page_size() : 0;
     }
-    // Of the pages up to the highest touched since the last trim.
-    int64_t committed_bytes() const { return touched_pages_ * page_bytes(); }
+    int64_t committed_bytes() const { return storage_ ? static_cast<int64_t>(storage_->committed_bytes()) : 0; }
 
    private:
     PagedKv & pages_;
     std::unique_ptr<KvStorage> storage_;
-    int32_t touched_pages_ = 0;
+    std::function<void()> wait_;
+    int32_t touched_pages_ = 0;  // one past the highest since the last trim
 };
 
 }  // namespace orin

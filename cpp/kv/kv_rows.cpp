@@ -6,6 +6,20 @@
 namespace orin {
 namespace {
 
+// Calls visit(cell, n) for as many neighbouring cells at a time as pages lie in a row. cell_of(position): its cell
+template <typename CellOf, typename Visit>
+void for_runs(int32_t first, int32_t end, const CellOf & cell_of, const Visit & visit) {
+    for (int32_t position = first; position < end;) {
+        const int64_t cell = cell_of(position);
+        int32_t n = 1;
+        while (position + n < end && cell_of(position + n) == cell + n) {
+            n++;
+        }
+        visit(cell, n);
+        position += n;
+    }
+}
+
 // A sequence of its own while rows are written.
 class Visitor {
    public:
@@ -41,10 +55,15 @@ std::string read_kv(KvPool & pool, const std::vector<int32_t> & tokens, int32_t 
     const size_t row_bytes = pool.storage()->bytes_per_cell();
     std::string rows(row_bytes * static_cast<size_t>(std::max(n_cached - first, 0)), '\0');
     char * next = rows.data();
-    for (int32_t position = first; position < n_cached; position++, next += row_bytes) {
+    const auto cell_of = [&](int32_t position) {
         const int64_t page = found[static_cast<size_t>(position / pages.page_size())];
-        pool.storage()->read_cell(page * pages.page_size() + position % pages.page_size(), next);
-    }
+        return page * pages.page_size() + position % pages.page_size();
+    };
+    pool.wait();
+    for_runs(first, n_cached, cell_of, [&](int64_t cell, int32_t n_cells) {
+        pool.storage()->read_cells(cell, n_cells, next);
+        next += static_cast<size_t>(n_cells) * row_bytes;
+    });
     return rows;
 }
 
@@ -61,11 +80,14 @@ int32_t write_kv(KvPool & pool, const std::vector<int32_t> & tokens, int32_t fir
     if (n_cached < first || !pages.append(visitor.sequence(), tokens.data() + first, n)) {
         return n_cached;
     }
-    pool.note_growth();
+    pool.grow();
+    pool.wait();
     const char * next = rows.data();
-    for (int32_t position = first; position < first + n; position++, next += row_bytes) {
-        pool.storage()->write_cell(pages.cell(visitor.sequence(), position), next);
-    }
+    const auto cell_of = [&](int32_t position) { return pages.cell(visitor.sequence(), position); };
+    for_runs(first, first + n, cell_of, [&](int64_t cell, int32_t n_cells) {
+        pool.storage()->write_cells(cell, n_cells, next);
+        next += static_cast<size_t>(n_cells) * row_bytes;
+    });
     pages.commit(visitor.sequence());
     return (first + n) / pages.page_size() * pages.page_size();
 }

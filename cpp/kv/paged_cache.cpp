@@ -6,7 +6,6 @@ namespace orin {
 namespace {
 
 constexpr bool v_transposed = false;  // rows of V are cells, as flash attention and ours read them
-constexpr bool offload = false;
 constexpr bool unified = true;
 
 }  // namespace
@@ -14,13 +13,14 @@ constexpr bool unified = true;
 PagedCache::PagedCache(KvPool & pool, const PagedCacheConfig & config, const llama_model & of_model,
                        const llama_memory_params & params)
     : HparamsWithoutMemory(of_model.hparams),
-      llama_kv_cache(of_model, copy, params.type_k, params.type_v, v_transposed, offload, unified,
+      llama_kv_cache(of_model, copy, params.type_k, params.type_v, v_transposed, config.offload, unified,
                      static_cast<uint32_t>(pool.n_cells()), config.n_sequences, 1, static_cast<uint32_t>(config.window),
                      config.window == 0 ? LLAMA_SWA_TYPE_NONE : LLAMA_SWA_TYPE_STANDARD, nullptr, config.filter,
                      config.reuse, nullptr),
       pool_(pool),
       mirror_(config.mirror),
-      window_(config.window) {}
+      window_(config.window),
+      idle_sequence_(config.idle_sequence) {}
 
 std::vector<KvLayerSize> PagedCache::layer_sizes() const {
     std::vector<KvLayerSize> sizes;
@@ -56,8 +56,13 @@ llama_kv_cache::slot_info PagedCache::place(const llama_ubatch & ubatch) const {
     places.resize(1);
     places.strm[0] = 0;
     places.idxs[0].reserve(ubatch.n_tokens);
+    const PagedKv & pages = pool_.pages();
     for (uint32_t i = 0; i < ubatch.n_tokens; i++) {
-        places.idxs[0].push_back(static_cast<uint32_t>(pool_.pages().cell(ubatch.seq_id[i][0], ubatch.pos[i])));
+        const llama_seq_id sequence = ubatch.seq_id[i][0];
+        const int64_t cell = sequence == idle_sequence_
+                                 ? int64_t{scratch_page} * pages.page_size() + ubatch.pos[i] % pages.page_size()
+                                 : pages.cell(sequence, ubatch.pos[i]);
+        places.idxs[0].push_back(static_cast<uint32_t>(cell));
     }
     return places;
 }
@@ -88,7 +93,7 @@ llama_pos PagedCache::seq_pos_min(llama_seq_id sequence) const {
 }
 
 llama_pos PagedCache::seq_pos_max(llama_seq_id sequence) const {
-    return pool_.pages().is_open(sequence) ? pool_.pages().n_committed(sequence) - 1 : -1;
+    return sequence != idle_sequence_ && pool_.pages().is_open(sequence) ? pool_.pages().n_committed(sequence) - 1 : -1;
 }
 
 void PagedCache::mirror_cells(const llama_ubatch & ubatch) {
@@ -100,6 +105,9 @@ void PagedCache::mirror_cells(const llama_ubatch & ubatch) {
     const PagedKv & pages = pool_.pages();
     for (uint32_t s = 0; s < ubatch.n_seqs_unq; s++) {
         const llama_seq_id sequence = ubatch.seq_id_unq[s];
+        if (sequence == idle_sequence_) {
+            continue;
+        }
         const std::vector<PageId> & table = pages.block_table(sequence);
         for (int32_t position = 0; position < pages.n_tokens(sequence); position++) {
             if (table[static_cast<size_t>(position / pages.page_size())] == scratch_page) {

@@ -17,7 +17,9 @@ enum class MirrorCells : bool { no, yes };
 
 struct PagedCacheConfig {
     MirrorCells mirror = MirrorCells::no;
-    int32_t window = 0;  // tokens that attention looks at, in all layers of the cache; 0: all tokens
+    bool offload = false;        // K and V are on the device of their layer
+    int32_t idle_sequence = -1;  // its tokens go to the scratch page; -1: there is none
+    int32_t window = 0;          // tokens that attention looks at, in all layers of the cache; 0: all tokens
     uint32_t n_sequences = 1;
     llama_memory_i::layer_filter_cb filter;  // layers of the model that the cache has; null: all
     llama_memory_i::layer_reuse_cb reuse;    // see orin_create_memory
@@ -66,6 +68,7 @@ class PagedCache : private HparamsWithoutMemory, public llama_kv_cache {
     KvPool & pool_;
     const MirrorCells mirror_;
     const int32_t window_;
+    const int32_t idle_sequence_;
 };
 
 // The step of one batch, and, while memory is reserved, the largest step there can be.

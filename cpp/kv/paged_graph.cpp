@@ -1,93 +1,22 @@
 #include "paged_graph.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
-#include "../attention/paged_attention.h"
 #include "../hooks/graph_edit.h"
 #include "ggml-impl.h"
 #include "kv_pool.h"
 #include "llama-batch.h"
 #include "llama-graph.h"
+#include "paged_node.h"
 
 namespace orin {
 namespace {
 
-// The parameters of our node: what ggml wants of a custom op, then our own. They fit into the node's 64 bytes.
-struct NodeParams {
-    ggml_custom_op_params op;
-    float scale;
-    float softcap;
-    int32_t window;
-};
-static_assert(sizeof(NodeParams) <= GGML_MAX_OP_PARAMS);
-
-// Places of the sources, as flash attention has them; the mask makes room for what replaces it.
-enum Source {
-    source_q,
-    source_k,
-    source_v,
-    source_mask,
-    source_tokens = source_mask,
-    source_sinks,
-    source_block_tables,
-};
-
-std::optional<attention::KvType> kv_type(ggml_type type) {
-    switch (type) {
-        case GGML_TYPE_F16:
-            return attention::KvType::f16;
-        case GGML_TYPE_BF16:
-            return attention::KvType::bf16;
-        case GGML_TYPE_Q8_0:
-            return attention::KvType::q8_0;
-        case GGML_TYPE_Q4_0:
-            return attention::KvType::q4_0;
-        default:
-            return std::nullopt;
-    }
-}
-
-void compute(ggml_tensor * node, int ith, int nth, void * userdata) {
-    auto & setup = *static_cast<PagedAttentionSetup *>(userdata);
-    NodeParams params;
-    std::memcpy(&params, node->op_params, sizeof params);
-    const ggml_tensor & q = *node->src[source_q];
-    const ggml_tensor & k = *node->src[source_k];
-    const ggml_tensor & v = *node->src[source_v];
-    const ggml_tensor & tokens = *node->src[source_tokens];
-    const ggml_tensor & block_tables = *node->src[source_block_tables];
-    const ggml_tensor * sinks = node->src[source_sinks];
-
-    attention::PagedAttention a;
-    a.n_head = static_cast<int32_t>(q.ne[2]);
-    a.n_head_kv = static_cast<int32_t>(k.ne[2]);
-    a.head_dim_k = static_cast<int32_t>(k.ne[0]);
-    a.head_dim_v = static_cast<int32_t>(v.ne[0]);
-    a.scale = params.scale;
-    a.softcap = params.softcap;
-    a.window = params.window;
-    a.sinks = sinks == nullptr ? nullptr : static_cast<const float *>(sinks->data);
-    a.k_type = *kv_type(k.type);
-    a.v_type = *kv_type(v.type);
-    a.k = k.data;
-    a.v = v.data;
-    a.k_row_bytes = k.nb[1];
-    a.v_row_bytes = v.nb[1];
-    a.page_size = setup.pool.pages().page_size();
-    a.block_tables = static_cast<const int32_t *>(block_tables.data);
-    a.max_pages = static_cast<int32_t>(block_tables.ne[0]);
-    a.n_tokens = static_cast<int32_t>(q.ne[1]);
-    a.rows = static_cast<const int32_t *>(tokens.data);
-    a.positions = a.rows + a.n_tokens;
-    a.q = static_cast<const float *>(q.data);
-    a.q_token_stride = static_cast<int64_t>(q.nb[1] / sizeof(float));
-    a.q_head_stride = static_cast<int64_t>(q.nb[2] / sizeof(float));
-    a.out = static_cast<float *>(node->data);
-    attention::run(a, setup.workspace, ith, nth);
+bool is_kv_type(ggml_type type) {
+    return type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q4_0;
 }
 
 // Which sequence and position each token of a step has, and the pages of these sequences.
@@ -95,8 +24,10 @@ class StepInput : public llm_graph_input_i {
    public:
     StepInput(ggml_context * context, const PagedAttentionSetup & setup, int64_t n_tokens)
         : tokens(ggml_new_tensor_2d(context, GGML_TYPE_I32, n_tokens, 2)),
-          block_tables(ggml_new_tensor_2d(context, GGML_TYPE_I32, setup.max_pages, setup.max_sequences)),
-          pool_(setup.pool) {
+          block_tables(ggml_new_tensor_2d(context, GGML_TYPE_I32, setup.max_pages,
+                                          std::min<int64_t>(n_tokens, setup.max_sequences))),
+          setup_(setup),
+          row_of_(static_cast<size_t>(setup.max_sequences)) {
         ggml_set_input(tokens);
         ggml_set_input(block_tables);
         ggml_set_name(tokens, "paged_tokens");
@@ -104,27 +35,39 @@ class StepInput : public llm_graph_input_i {
     }
 
     void set_input(const llama_ubatch * ubatch) override {
+        set_block_tables(*ubatch);
         auto * rows = static_cast<int32_t *>(tokens->data);
         auto * positions = rows + ubatch->n_tokens;
         for (uint32_t i = 0; i < ubatch->n_tokens; i++) {
-            rows[i] = ubatch->seq_id[i][0];
-            positions[i] = ubatch->pos[i];
-        }
-        for (uint32_t s = 0; s < ubatch->n_seqs_unq; s++) {
-            const llama_seq_id sequence = ubatch->seq_id_unq[s];
-            const std::vector<PageId> & pages = pool_.pages().block_table(sequence);
-            std::copy(pages.begin(), pages.end(),
-                      static_cast<int32_t *>(block_tables->data) + sequence * block_tables->ne[0]);
+            const llama_seq_id sequence = ubatch->seq_id[i][0];
+            const bool is_idle = sequence == setup_.idle_sequence;
+            rows[i] = is_idle ? 0 : row_of_[static_cast<size_t>(sequence)];
+            positions[i] = is_idle ? -1 : ubatch->pos[i];
         }
     }
 
     bool can_reuse(const llm_graph_params & params) override { return tokens->ne[0] == params.ubatch.n_tokens; }
 
-    ggml_tensor * const tokens;        // [2, n_tokens]: sequences, then positions
-    ggml_tensor * const block_tables;  // [max_sequences, max_pages]
+    ggml_tensor * const tokens;        // [2, n_tokens]: rows of the block tables, then positions
+    ggml_tensor * const block_tables;  // [sequences there can be, max_pages]
 
    private:
-    const KvPool & pool_;
+    void set_block_tables(const llama_ubatch & ubatch) {
+        auto * next = static_cast<int32_t *>(block_tables->data);
+        int32_t row = 0;
+        for (uint32_t s = 0; s < ubatch.n_seqs_unq; s++) {
+            const llama_seq_id sequence = ubatch.seq_id_unq[s];
+            if (sequence != setup_.idle_sequence) {
+                const std::vector<PageId> & pages = setup_.pool->pages().block_table(sequence);
+                std::copy(pages.begin(), pages.end(), next);
+                next += block_tables->ne[0];
+                row_of_[static_cast<size_t>(sequence)] = row++;
+            }
+        }
+    }
+
+    const PagedAttentionSetup & setup_;
+    std::vector<int32_t> row_of_;  // [max_sequences], of the block tables
 };
 
 // The index of the layer whose cells this node attends to, as the mask says. Some graphs attend to the keys of the step
@@ -149,7 +92,7 @@ bool has_supported_sizes(const ggml_tensor & node) {
     const ggml_tensor & k = *node.src[source_k];
     const ggml_tensor & v = *node.src[source_v];
     const auto has_sizes = [](const ggml_tensor & t) {
-        return kv_type(t.type) && t.ne[0] % ggml_blck_size(t.type) == 0;
+        return is_kv_type(t.type) && t.ne[0] % ggml_blck_size(t.type) == 0;
     };
     return max_bias == 0.0f && q.type == GGML_TYPE_F32 && q.ne[3] == 1 && has_sizes(k) && has_sizes(v) &&
            k.ne[0] % 16 == 0 && v.ne[0] % 16 == 0 && q.ne[2] % k.ne[2] == 0;
@@ -178,10 +121,10 @@ void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
             ggml_build_forward_expand(&graph, input->block_tables);
         }
         ggml_tensor * const mask = node.src[source_mask];
-        const NodeParams params = {{compute, GGML_N_TASKS_MAX, &setup},
-                                   ggml_get_op_params_f32(&node, 0),
-                                   ggml_get_op_params_f32(&node, 2),
-                                   layers[*layer].window};
+        const PagedNodeParams params = {{paged_attention_compute, GGML_N_TASKS_MAX, &setup},
+                                        ggml_get_op_params_f32(&node, 0),
+                                        ggml_get_op_params_f32(&node, 2),
+                                        layers[*layer].window};
         ggml_set_op_params(&node, &params, sizeof params);
         node.op = GGML_OP_CUSTOM;
         set_source(graph, &node, source_tokens, input->tokens);
@@ -190,6 +133,11 @@ void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
             remove_leaf(graph, mask);
         }
         n_readers[*layer]++;
+#ifdef ORIN_CUDA
+        if (setup.device && !paged_attention_is_supported(&node)) {
+            throw std::runtime_error(std::string("the GPU's paged attention does not compute ") + node.name);
+        }
+#endif
     }
     for (size_t i = 0; i < layers.size(); i++) {
         if (n_readers[i] != layers[i].n_readers) {

@@ -1,9 +1,11 @@
 // Puts paged attention in the place of flash attention in a model graph that was just built.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "../attention/workspace.h"
+#include "paged_launch.h"
 #include "paged_layer.h"
 
 class llm_graph_result;
@@ -12,12 +14,14 @@ namespace orin {
 
 class KvPool;
 
-// What the attention ops of one context share. Must outlive its graphs: their nodes hold its address.
+// What the attention ops of an engine share. Must outlive its graphs: their nodes hold its address.
 struct PagedAttentionSetup {
-    const KvPool & pool;
+    const KvPool * pool;
     int32_t max_sequences;
-    int32_t max_pages;  // of a sequence
-    attention::Workspace workspace;
+    int32_t max_pages;                                // of a sequence
+    int32_t idle_sequence;                            // of tokens that stand for nobody; -1: there are none
+    std::unique_ptr<attention::Workspace> workspace;  // on the CPU
+    std::unique_ptr<DeviceAttention> device;          // on a GPU
 };
 
 // Every flash attention node becomes a custom op that reads pages through the block tables, and looks as far as its

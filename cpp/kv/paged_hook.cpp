@@ -22,6 +22,37 @@ attention::Limits limits_of(const llama_hparams & hparams, const PagedHookConfig
     return limits;
 }
 
+bool is_cpu(ggml_backend_dev_t device) {
+    return ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU;
+}
+
+#ifdef ORIN_CUDA
+DeviceAttentionLimits device_limits_of(const llama_hparams & hparams, const PagedHookConfig & config) {
+    DeviceAttentionLimits limits;
+    limits.n_tokens = config.max_step_tokens;
+    limits.max_single_tokens = config.max_sequences;
+    for (uint32_t il = 0; il < hparams.n_layer_all; il++) {
+        if (hparams.n_head_kv(il) > 0) {
+            limits.layers.push_back({static_cast<int32_t>(hparams.n_head(il)),
+                                     static_cast<int32_t>(hparams.n_head_kv(il)),
+                                     static_cast<int32_t>(hparams.n_embd_head_v(il))});
+        }
+    }
+    return limits;
+}
+#endif
+
+// The device that computes all layers, or null.
+ggml_backend_dev_t device_of(const llama_model & model) {
+    ggml_backend_dev_t device = model.dev_layer(0);
+    for (uint32_t il = 1; il < model.hparams.n_layer_all; il++) {
+        if (model.dev_layer(static_cast<int>(il)) != device) {
+            return nullptr;
+        }
+    }
+    return device;
+}
+
 // Why a model's attention cannot be computed in pages, or "".
 std::string refusal_of(const llama_hparams & hparams, const llama_cparams & cparams) {
     if (hparams.is_mla()) {
@@ -35,21 +66,6 @@ std::string refusal_of(const llama_hparams & hparams, const llama_cparams & cpar
         return "its windows do not slide with the token";
     }
     return "";
-}
-
-// The layers of all caches lie in one storage, one cache after the other.
-void share_storage(KvPool & pool, std::initializer_list<PagedCache *> caches) {
-    std::vector<KvLayerSize> sizes;
-    for (const PagedCache * cache : caches) {
-        const std::vector<KvLayerSize> more = cache->layer_sizes();
-        sizes.insert(sizes.end(), more.begin(), more.end());
-    }
-    const KvStorage & storage = pool.storage_for(sizes);
-    size_t first_layer = 0;
-    for (PagedCache * cache : caches) {
-        cache->use_storage(storage, first_layer);
-        first_layer += cache->layer_sizes().size();
-    }
 }
 
 // Empty where the memory is not ours.
@@ -84,30 +100,66 @@ llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama
                                           const llama_cparams & cparams, const std::function<bool(int32_t)> & filter,
                                           const std::function<int32_t(int32_t)> & reuse) {
     const llama_hparams & hparams = model.hparams;
-    refusal_ = refusal_of(hparams, cparams);
+    device_ = device_of(model);
+    refusal_ = device_ == nullptr ? "its layers are computed on several devices (-ngl)" : refusal_of(hparams, cparams);
     if (!refusal_.empty()) {
         throw std::runtime_error(refusal_);
     }
     if (config_.attention && !setup_) {
-        const int32_t max_pages = config_.max_tokens / pool_.pages().page_size() + 1;
-        setup_.reset(new PagedAttentionSetup{pool_, config_.max_sequences, max_pages,
-                                             attention::Workspace(limits_of(hparams, config_))});
+        make_setup(hparams);
     }
     PagedCacheConfig cache;
+    cache.offload = !is_cpu(device_);
+    cache.idle_sequence = config_.idle_sequence;
     cache.mirror = config_.attention ? MirrorCells::no : MirrorCells::yes;
     cache.n_sequences = cparams.n_seq_max;
     cache.reuse = reuse;
     cache.filter = [&](int32_t il) { return (!filter || filter(il)) && !hparams.is_swa(static_cast<uint32_t>(il)); };
     auto full = std::make_unique<PagedCache>(pool_, cache, model, params);
     if (hparams.swa_type == LLAMA_SWA_TYPE_NONE) {
-        share_storage(pool_, {full.get()});
+        share_storage({full.get()});
         return full.release();
     }
     cache.window = static_cast<int32_t>(hparams.n_swa);
     cache.filter = [&](int32_t il) { return (!filter || filter(il)) && hparams.is_swa(static_cast<uint32_t>(il)); };
     auto windowed = std::make_unique<PagedCache>(pool_, cache, model, params);
-    share_storage(pool_, {full.get(), windowed.get()});
+    share_storage({full.get(), windowed.get()});
     return new PagedCachePair(std::move(full), std::move(windowed));
+}
+
+void PagedHook::make_setup(const llama_hparams & hparams) {
+    auto setup = std::make_unique<PagedAttentionSetup>();
+    setup->pool = &pool_;
+    setup->max_sequences = config_.max_sequences;
+    setup->max_pages = config_.max_tokens / pool_.pages().page_size() + 1;
+    setup->idle_sequence = config_.idle_sequence;
+    if (is_cpu(device_)) {
+        setup->workspace = std::make_unique<attention::Workspace>(limits_of(hparams, config_));
+    } else {
+#ifdef ORIN_CUDA
+        register_paged_attention_op();
+        const DeviceAttentionLimits limits = device_limits_of(hparams, config_);
+        setup->device = std::make_unique<DeviceAttention>(make_device_attention(device_, limits));
+#endif
+    }
+    setup_ = std::move(setup);
+}
+
+// The layers of all caches lie in one storage, one cache after the other.
+void PagedHook::share_storage(std::initializer_list<PagedCache *> caches) {
+    std::vector<KvLayerSize> sizes;
+    for (const PagedCache * cache : caches) {
+        const std::vector<KvLayerSize> more = cache->layer_sizes();
+        sizes.insert(sizes.end(), more.begin(), more.end());
+    }
+    // Upstream's attention reads all cells, and hides what is in most by its mask.
+    const bool may_grow = config_.growth && config_.attention;
+    const KvStorage & storage = pool_.storage_for(sizes, device_, may_grow);
+    size_t first_layer = 0;
+    for (PagedCache * cache : caches) {
+        cache->use_storage(storage, first_layer);
+        first_layer += cache->layer_sizes().size();
+    }
 }
 
 void PagedHook::graph_built(llm_graph_result & result, const llama_memory_context_i * memory) {

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
 #include "paged_graph.h"
 
 struct llama_cparams;
+struct llama_hparams;
 struct llama_memory_context_i;
 struct llama_memory_i;
 struct llama_memory_params;
@@ -15,11 +17,17 @@ struct llama_model;
 
 namespace orin {
 
+class PagedCache;
+
 struct PagedHookConfig {
     int32_t max_sequences = 1;
     int32_t max_tokens = 0;       // of a sequence
     int32_t max_step_tokens = 1;  // of all contexts
     int32_t n_threads = 1;
+    // On a GPU: tokens of this sequence stand for nobody. They may be at any position, and have no page. -1: none
+    int32_t idle_sequence = -1;
+    // Off: a GPU's memory for K and V is one allocation, made at the start.
+    bool growth = true;
     // Off: stock attention reads the pool through cells that mirror it. The oracle of the tests.
     bool attention = true;
 };
@@ -43,8 +51,12 @@ class PagedHook {
     const std::string & refusal() const { return refusal_; }
 
    private:
+    void make_setup(const llama_hparams & hparams);
+    void share_storage(std::initializer_list<PagedCache *> caches);
+
     KvPool & pool_;
     const PagedHookConfig config_;
+    ggml_backend_dev_t device_ = nullptr;                         // of all layers
     std::unique_ptr<PagedAttentionSetup> setup_;                  // made with the first cache
     std::string refusal_ = "its memory is not a plain KV cache";  // until a cache is made
 };

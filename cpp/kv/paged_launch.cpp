@@ -1,0 +1,134 @@
+#ifdef ORIN_CUDA
+#include "paged_launch.h"
+
+#include <algorithm>
+
+#include "../../cuda/multiprocessors.h"
+#include "../../cuda/paged_attention.h"
+#include "../hooks/custom_op.h"
+#include "device_ordinal.h"
+#include "kv_pool.h"
+#include "paged_graph.h"
+#include "paged_node.h"
+
+namespace orin {
+namespace {
+
+constexpr size_t counters_alignment = 256;
+
+cuda::KvType kv_type(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_F16:
+            return cuda::KvType::f16;
+        case GGML_TYPE_BF16:
+            return cuda::KvType::bf16;
+        case GGML_TYPE_Q8_0:
+            return cuda::KvType::q8_0;
+        default:
+            return cuda::KvType::q4_0;
+    }
+}
+
+// How a launch is cut: tokens of a block, and parts of a context.
+void cut(cuda::PagedAttentionParams & p, int32_t max_single_tokens, int32_t n_multiprocessors) {
+    const int32_t n_neighbours = std::max(1, cuda::attention_max_rows / (p.n_head / p.kv.n_head_kv));
+    p.tokens_per_block = p.n_tokens <= max_single_tokens ? 1 : n_neighbours;
+    p.n_splits =
+        cuda::paged_attention_splits(p.n_tokens, p.n_head, p.kv.n_head_kv, p.tokens_per_block, n_multiprocessors);
+}
+
+// Sources of a graph that is not allocated yet have no data.
+cuda::PagedAttentionParams params_of(const ggml_tensor & node, const PagedAttentionSetup & setup) {
+    const PagedNodeParams params = paged_node_params(node);
+    const ggml_tensor & q = *node.src[source_q];
+    const ggml_tensor & k = *node.src[source_k];
+    const ggml_tensor & v = *node.src[source_v];
+    const ggml_tensor & tokens = *node.src[source_tokens];
+    const ggml_tensor & block_tables = *node.src[source_block_tables];
+    const ggml_tensor * sinks = node.src[source_sinks];
+    const DeviceAttention & device = *setup.device;
+
+    cuda::PagedAttentionParams p{};
+    p.kv.k_type = kv_type(k.type);
+    p.kv.v_type = kv_type(v.type);
+    p.kv.k = k.data;
+    p.kv.v = v.data;
+    p.kv.k_row_bytes = static_cast<int64_t>(k.nb[1]);
+    p.kv.v_row_bytes = static_cast<int64_t>(v.nb[1]);
+    p.kv.n_head_kv = static_cast<int32_t>(k.ne[2]);
+    p.kv.head_dim_k = static_cast<int32_t>(k.ne[0]);
+    p.kv.head_dim_v = static_cast<int32_t>(v.ne[0]);
+    p.kv.page_size = setup.pool->pages().page_size();
+    p.kv.block_tables = static_cast<const int32_t *>(block_tables.data);
+    p.kv.max_pages = static_cast<int32_t>(block_tables.ne[0]);
+    p.n_head = static_cast<int32_t>(q.ne[2]);
+    p.scale = params.scale;
+    p.softcap = params.softcap;
+    p.window = params.window;
+    p.sinks = sinks == nullptr ? nullptr : static_cast<const float *>(sinks->data);
+    p.n_tokens = static_cast<int32_t>(q.ne[1]);
+    p.rows = static_cast<const int32_t *>(tokens.data);
+    p.positions = p.rows == nullptr ? nullptr : p.rows + p.n_tokens;
+    p.q = static_cast<const float *>(q.data);
+    p.q_token_stride = static_cast<int64_t>(q.nb[1] / sizeof(float));
+    p.q_head_stride = static_cast<int64_t>(q.nb[2] / sizeof(float));
+    p.out = static_cast<float *>(node.data);
+    cut(p, device.max_single_tokens, device.n_multiprocessors);
+    p.workspace = device.workspace;
+    p.counters = device.counters;
+    return p;
+}
+
+int launch(ggml_tensor * node, void * setup, void * stream) {
+    const auto & own = *static_cast<const PagedAttentionSetup *>(setup);
+    return cuda::paged_attention(params_of(*node, own), static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace
+
+void register_paged_attention_op() {
+    register_custom_op({paged_attention_compute, paged_attention_is_supported, launch});
+}
+
+bool paged_attention_is_supported(const ggml_tensor * node) {
+    const PagedAttentionSetup & setup = paged_node_setup(paged_node_params(*node));
+    return setup.device && cuda::paged_attention_supports(params_of(*node, setup));
+}
+
+DeviceAttention make_device_attention(ggml_backend_dev_t device, const DeviceAttentionLimits & limits) {
+    DeviceAttention own{};
+    own.max_single_tokens = limits.max_single_tokens;
+    const cudaError_t error = cuda::count_multiprocessors(device_ordinal(device), own.n_multiprocessors);
+    if (error != cudaSuccess) {
+        throw std::runtime_error(std::string("the GPU does not tell its multiprocessors: ") +
+                                 cudaGetErrorString(error));
+    }
+    size_t workspace_bytes = 0;
+    size_t counter_bytes = 0;
+    for (const DeviceAttentionLimits::Layer & layer : limits.layers) {
+        cuda::PagedAttentionParams p{};
+        p.n_head = layer.n_head;
+        p.kv.n_head_kv = layer.n_head_kv;
+        p.kv.head_dim_v = layer.head_dim_v;
+        for (p.n_tokens = 1; p.n_tokens <= limits.n_tokens; p.n_tokens++) {
+            cut(p, own.max_single_tokens, own.n_multiprocessors);
+            workspace_bytes = std::max(workspace_bytes, cuda::paged_attention_workspace_bytes(p));
+            counter_bytes = std::max(counter_bytes, cuda::paged_attention_counter_bytes(p));
+        }
+    }
+    workspace_bytes = (workspace_bytes + counters_alignment - 1) / counters_alignment * counters_alignment;
+    const size_t n_bytes = workspace_bytes + counter_bytes + counters_alignment;
+    own.memory.reset(ggml_backend_buft_alloc_buffer(ggml_backend_dev_buffer_type(device), n_bytes));
+    if (!own.memory) {
+        throw OutOfMemory("no memory for the " + std::to_string(n_bytes) +
+                          " bytes that attention works in: lower --chunk-size (chunk_size in Python)");
+    }
+    ggml_backend_buffer_clear(own.memory.get(), 0);
+    auto * base = static_cast<char *>(ggml_backend_buffer_get_base(own.memory.get()));
+    own.workspace = reinterpret_cast<float *>(base);
+    own.counters = reinterpret_cast<int32_t *>(base + workspace_bytes);
+    return own;
+}
+
+}  // namespace orin
+#endif
