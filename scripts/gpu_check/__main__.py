@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gpu_check.machine import commit_of_checkout, extend_path, missing_packages, require_gpu
+from gpu_check.machine import commit_of_checkout, missing_packages, require_gpu, set_environment
 from gpu_check.plan import all_steps
 from gpu_check.record import Record, read_record
 from gpu_check.report import markdown, summary
@@ -102,7 +102,7 @@ def chosen(arguments: Arguments, record: Record | None) -> list[Step]:
 
 def check(arguments: Arguments) -> int:
     """Run what is to be run. Raises OrinError."""
-    extend_path()
+    set_environment()
     on_gpu = arguments.device == "gpu"
     if on_gpu:
         gpu = require_gpu()

@@ -20,6 +20,7 @@ from orin_llm.bench.environment import commit
 from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
+from orin_llm.upstream.folder import source_folder
 
 # What pip would fetch otherwise: a machine without a network must have it.
 PACKAGES = (
@@ -35,8 +36,10 @@ TOOLS = ("compute-sanitizer", "nvidia-cuda-mps-control", "nvcc")
 _DRIVER_FOLDER = "/usr/local/nvidia/bin"  # where some containers put the driver's programs
 
 
-def extend_path() -> None:
-    """Put the folders where CUDA's programs lie on PATH, where they are not."""
+def set_environment() -> None:
+    """For all that is started: CUDA's folders on PATH, and an absolute source folder."""
+    if folder := source_folder():
+        os.environ["ORIN_LLM_SOURCE"] = str(folder)
     folders = os.environ.get("PATH", "").split(os.pathsep)
     with suppress(BuildError):
         folders.append(str(Path(find_nvcc()).parent))
