@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -202,49 +203,59 @@ def test_the_sanitizers_leave_out_tests_that_there_are() -> None:
     assert sum(any(word in name for word in SLOW_TESTS) for name in names) < len(names) / 2
 
 
-REHEARSAL = ("--device", "cpu", "--commit", "abc")
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a first call, ended by Ctrl-C, and a second one have left."""
+
+    command: list[str]
+    out: Path
+    interrupted: dict[str, Any]
+    second: subprocess.CompletedProcess[str]
+    steps: dict[str, Any]
 
 
-def test_a_rehearsal_measures_a_tiny_model_and_a_second_call_finds_all_done(
-    tmp_path: Path,
-) -> None:
-    out = tmp_path / "r.json"
-    done = check(*REHEARSAL, "--out", str(out), env=variables())
-    assert done.returncode == 0, done.stderr
-    found = entries(out)["steps"]
-    assert {entry["status"] for entry in found.values()} == {"done"}
-    decode = found["decode.tiny"]["result"]["results"]
-    assert [one["workload"]["depth"] for one in decode] == [0, 0, 64, 64]
-    assert decode[0]["engine"]["hooks"]["attention"] == "on"
-    assert decode[1]["engine"]["hooks"]["attention"] == "off"
-    assert len(found["growth.tiny"]["result"]["itl_ms"][0]) == 511
-    assert found["greedy"]["result"]["agrees"] is True
-    begin = time.monotonic()
-    again = check(*REHEARSAL, "--out", str(out), env=variables())
-    assert again.returncode == 0 and time.monotonic() - begin < 20
-    assert entries(out)["steps"] == found and len(entries(out)["calls"]) == 2
-    report = check("--report", str(out), env=variables()).stdout
-    assert "| tiny decode: single p16 n16 d64 |" in report and "rehearsal" in report
-
-
-def test_ctrl_c_keeps_what_was_done_and_the_next_call_goes_on(tmp_path: Path) -> None:
-    out = tmp_path / "r.json"
-    command = [SCRIPT, *REHEARSAL, "--out", str(out)]
+@pytest.fixture(scope="module")
+def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
+    out = tmp_path_factory.mktemp("rehearsal") / "r.json"
+    command = ["--device", "cpu", "--commit", "abc", "--out", str(out)]
     process = subprocess.Popen(
-        command, env=variables(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+        [SCRIPT, *command], env=variables(), stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        text=True,
+    )  # fmt: skip
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("decode.tiny:"):
             break
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=60)
+    said = process.communicate(timeout=60)[1]
     assert process.returncode == 130 and "the same command goes on from here" in said
-    before = entries(out)["steps"]
+    interrupted = entries(out)["steps"]
+    second = check(*command, "--minutes", "30", env=variables())
+    return Rehearsal(command, out, interrupted, second, entries(out)["steps"])
+
+
+def test_ctrl_c_keeps_what_was_done_and_the_next_call_goes_on(rehearsal: Rehearsal) -> None:
+    before = rehearsal.interrupted
     assert before["environment"]["status"] == "done"
-    assert before["decode.tiny"]["status"] == "interrupted"
-    done = check(*REHEARSAL, "--out", str(out), "--minutes", "5", env=variables())
-    assert done.returncode == 0 and "environment:" not in done.stderr
-    after = entries(out)["steps"]
-    assert after["decode.tiny"]["status"] == "done"
-    assert after["environment"] == before["environment"]
+    assert before["decode.tiny"]["status"] == "interrupted" and "growth.tiny" not in before
+    assert rehearsal.second.returncode == 0, rehearsal.second.stderr
+    assert "environment:" not in rehearsal.second.stderr
+    assert {entry["status"] for entry in rehearsal.steps.values()} == {"done"}
+    assert rehearsal.steps["environment"] == before["environment"]
+
+
+def test_a_rehearsal_measures_a_tiny_model_with_hooks_on_and_off(rehearsal: Rehearsal) -> None:
+    decode = rehearsal.steps["decode.tiny"]["result"]["results"]
+    assert [one["workload"]["depth"] for one in decode] == [0, 0, 64, 64]
+    assert decode[0]["engine"]["hooks"]["attention"] == "on"
+    assert decode[1]["engine"]["hooks"]["attention"] == "off"
+    assert len(rehearsal.steps["growth.tiny"]["result"]["itl_ms"][0]) == 511
+    assert rehearsal.steps["greedy"]["result"]["agrees"] is True
+    report = check("--report", str(rehearsal.out), env=variables()).stdout
+    assert "| tiny decode: single p16 n16 d64 |" in report and "rehearsal" in report
+
+
+def test_when_all_is_done_nothing_is_done_again(rehearsal: Rehearsal) -> None:
+    again = check(*rehearsal.command, env=variables())
+    assert again.returncode == 0 and again.stderr == f"written: {rehearsal.out}\n"
+    assert entries(rehearsal.out)["steps"] == rehearsal.steps
