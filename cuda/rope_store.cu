@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <device/launch.cuh>
 
 #include "kv_write.cuh"
@@ -12,8 +13,10 @@ constexpr int warps = 4;  // a warp has a head of a token
 
 // What the launcher works out.
 struct Layout {
-    int n_heads;   // of Q, K and V together
-    int head_dim;  // the larger one
+    int n_heads;       // of Q, K and V together
+    int head_dim;      // the larger one
+    float k_hadamard;  // what makes the matrices orthonormal
+    float v_hadamard;
     int64_t k_head_bytes;
     int64_t v_head_bytes;
 };
@@ -34,8 +37,15 @@ __device__ void turn(float * x, const RopeStoreParams & p, int32_t position, int
     __syncwarp();
 }
 
+__device__ void multiply(float * x, int n, float factor, int lane) {
+    for (int i = lane; i < n; i += 32) {
+        x[i] *= factor;
+    }
+    __syncwarp();
+}
+
 // Butterflies of growing distance within each group.
-__device__ void rotate_groups(float * x, int n, int group, int lane) {
+__device__ void rotate_groups(float * x, int n, int group, float scale, int lane) {
     for (int distance = 1; distance < group; distance *= 2) {
         for (int i = lane; i < n / 2; i += 32) {
             const int first = i / distance * 2 * distance + i % distance;
@@ -46,11 +56,7 @@ __device__ void rotate_groups(float * x, int n, int group, int lane) {
         }
         __syncwarp();
     }
-    const float scale = rsqrtf(float(group));
-    for (int i = lane; i < n; i += 32) {
-        x[i] *= scale;
-    }
-    __syncwarp();
+    multiply(x, n, scale, lane);
 }
 
 __device__ void load(float * x, const HeadRows & rows, int64_t token, int64_t head, int n, int lane) {
@@ -76,8 +82,11 @@ __global__ void __launch_bounds__(warps * 32) rope_store_kernel(RopeStoreParams 
         const int kv_head = head - p.n_head;
         load(x, is_q ? p.q : p.k, token, is_q ? head : kv_head, p.head_dim_k, lane);
         turn(x, p, p.positions[token], lane);
+        if (is_q && p.q_scale != 1.0f) {
+            multiply(x, p.head_dim_k, p.q_scale, lane);
+        }
         if (p.k_hadamard > 0) {
-            rotate_groups(x, p.head_dim_k, p.k_hadamard, lane);
+            rotate_groups(x, p.head_dim_k, p.k_hadamard, layout.k_hadamard, lane);
         }
         if (is_q) {
             float * out = p.q_out + (token * p.n_head + head) * p.head_dim_k;
@@ -92,11 +101,15 @@ __global__ void __launch_bounds__(warps * 32) rope_store_kernel(RopeStoreParams 
         const int kv_head = head - p.n_head - p.n_head_kv;
         load(x, p.v, token, kv_head, p.head_dim_v, lane);
         if (p.v_hadamard > 0) {
-            rotate_groups(x, p.head_dim_v, p.v_hadamard, lane);
+            rotate_groups(x, p.head_dim_v, p.v_hadamard, layout.v_hadamard, lane);
         }
         auto * cell = static_cast<uint8_t *>(p.v_cells) + p.cells[token] * p.v_row_bytes;
         write_kv(p.v_type, cell + kv_head * layout.v_head_bytes, x, p.head_dim_v, lane);
     }
+}
+
+float orthonormal(int32_t hadamard) {
+    return hadamard > 0 ? 1.0f / std::sqrt(float(hadamard)) : 1.0f;
 }
 
 bool is_head(int32_t head_dim, KvType type, int32_t hadamard) {
@@ -105,16 +118,16 @@ bool is_head(int32_t head_dim, KvType type, int32_t hadamard) {
            (!is_quantized(type) || head_dim % kv_block_values == 0);
 }
 
-bool fits(const RopeStoreParams & p) {
+}  // namespace
+
+bool can_rope_store(const RopeStoreParams & p) {
     return p.n_tokens >= 0 && p.n_head >= 0 && p.n_head_kv >= 0 && (p.k.values == nullptr) == (p.v.values == nullptr) &&
            is_head(p.head_dim_k, p.k_type, p.k_hadamard) && is_head(p.head_dim_v, p.v_type, p.v_hadamard) &&
            p.n_dims >= 0 && p.n_dims % 2 == 0 && p.n_dims <= p.head_dim_k;
 }
 
-}  // namespace
-
 cudaError_t rope_store(const RopeStoreParams & params, cudaStream_t stream) {
-    if (!fits(params)) {
+    if (!can_rope_store(params)) {
         return cudaErrorInvalidValue;
     }
     const int n_heads = params.n_head + (params.k.values == nullptr ? 0 : 2 * params.n_head_kv);
@@ -122,7 +135,10 @@ cudaError_t rope_store(const RopeStoreParams & params, cudaStream_t stream) {
     if (blocks == 0) {
         return cudaSuccess;
     }
-    const Layout layout = {n_heads, std::max(params.head_dim_k, params.head_dim_v),
+    const Layout layout = {n_heads,
+                           std::max(params.head_dim_k, params.head_dim_v),
+                           orthonormal(params.k_hadamard),
+                           orthonormal(params.v_hadamard),
                            int64_t(kv_row_bytes(params.k_type, params.head_dim_k)),
                            int64_t(kv_row_bytes(params.v_type, params.head_dim_v))};
     ORIN_LAUNCH(rope_store_kernel, unsigned(blocks), warps * 32, size_t(warps) * layout.head_dim * sizeof(float),

@@ -33,6 +33,7 @@ struct RopeStoreParams {
     HeadRows k;
     HeadRows v;
     float * q_out;  // [n_tokens, n_head, head_dim_k]; may be q.values if that lies as this
+    float q_scale;  // of Q, once it is turned
 
     const int32_t * positions;  // [n_tokens]
     const float2 * table;       // [n_positions, n_dims / 2] cos and sin; a position outside gives NaN
@@ -54,7 +55,11 @@ struct RopeStoreParams {
     int64_t v_row_bytes;
 };
 
-// Returns cudaErrorInvalidValue where sizes do not fit together, or a head has more than 512 channels.
+// Whether sizes fit together and heads have at most 512 channels. Pointers may still be null, as when a graph is
+// planned.
+bool can_rope_store(const RopeStoreParams & params);
+
+// Returns cudaErrorInvalidValue where that is not so.
 cudaError_t rope_store(const RopeStoreParams & params, cudaStream_t stream);
 
 }  // namespace orin::cuda

@@ -43,6 +43,7 @@ def call(kernels: Kernels, q: Any, k: Any, v: Any, rope: Rope | None = None, **o
         "positions": np.arange(n_tokens, dtype=np.int32),
         "table": rows.astype(np.float32),
         "neighbours": rope is None or rope.mode == NORM,
+        "q_scale": 1.0,
         "k_hadamard": 0,
         "v_hadamard": 0,
         "cells": 3 * np.arange(1, n_tokens + 1),
@@ -119,6 +120,17 @@ def test_groups_are_rotated_by_walsh_and_hadamard(kernels: Kernels, size: int) -
     np.testing.assert_allclose(stored(k_cells, 1, 3, (2, 128)), k_expected, rtol=2**-8, atol=1e-5)
     step = np.abs(v_expected).max() / 127  # half of it, and the scale's own rounding 127 times
     np.testing.assert_allclose(stored(v_cells, 2, 3, (2, 64)), v_expected, atol=0.57 * step)
+
+
+def test_a_scale_is_of_q_alone(kernels: Kernels) -> None:
+    rope = Rope(mode=NEOX, n_dims=64, head_dim=64)
+    q, k, v = projections(1, 3, 2, 1, 64, 64)
+    positions = np.arange(3, dtype=np.int32)
+    q_out, k_cells, v_cells = call(kernels, q, k, v, rope, q_scale=0.3, k_hadamard=64)
+    turned = [hadamard(rotate(rope, x[None], positions)[0], 64) for x in (q, k)]
+    np.testing.assert_allclose(q_out, 0.3 * turned[0], atol=1e-6)
+    np.testing.assert_allclose(stored(k_cells, 0, 3, (1, 64)), turned[1], rtol=2**-11, atol=2e-6)
+    assert (stored(v_cells, 0, 3, (1, 64)) == v.astype(np.float16)).all()
 
 
 def test_without_k_and_v_only_q_turns(kernels: Kernels) -> None:

@@ -11,6 +11,7 @@
 #include "custom_op_probe.h"
 #include "graph_probe.h"
 #include "rope_probe.h"
+#include "rope_store_probe.h"
 #include "step_probe.h"
 
 namespace py = pybind11;
@@ -122,6 +123,7 @@ void bind_testing(py::module_ & m) {
 
     bind_attention_probe(m);
     bind_graph_probe(m);
+    bind_rope_store_probe(m);
 
     m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
           py::arg("n_threads") = 1, py::arg("gpu") = false);

@@ -6,8 +6,6 @@
 
 namespace orin {
 
-namespace {
-
 ggml_tensor * rope_node(const RopeProbe & p, ggml_context * ctx, ggml_tensor * x, ggml_tensor * positions,
                         ggml_tensor * factors) {
     auto sections = p.sections;
@@ -24,6 +22,8 @@ ggml_tensor * rope_node(const RopeProbe & p, ggml_context * ctx, ggml_tensor * x
     }
     return p.n_offs == 0 ? node : ggml_rope_set_offset(node, p.n_offs);
 }
+
+namespace {
 
 // ggml aborts the process on these; a test that gets them wrong should fail instead.
 void check(const RopeProbe & p, const std::array<int64_t, 4> & shape, size_t n_values, size_t n_positions) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "../hooks/engine_hooks.h"
+#include "ggml.h"
 
 namespace orin {
 
@@ -28,6 +29,10 @@ struct RopeProbe {
     bool backward = false;  // the inverse rotation
     int n_threads = 1;
 };
+
+// The node as upstream makes it. factors: may be null
+ggml_tensor * rope_node(const RopeProbe & probe, ggml_context * context, ggml_tensor * x, ggml_tensor * positions,
+                        ggml_tensor * factors);
 
 // x and the result: [n_batch, n_tokens, n_head, head_dim], the sizes in that order in `shape`.
 // positions: [n_tokens], or [4, n_tokens] for the multi-section modes. `hooks` may be null.

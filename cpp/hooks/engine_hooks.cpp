@@ -13,7 +13,8 @@ namespace orin {
 EngineHooks::EngineHooks(HookConfig config, PagedHook * paged)
     : config_(config),
       paged_(paged),
-      uploads_(config.uploads_to == nullptr ? nullptr : std::make_unique<UploadRing>(config.uploads_to)) {}
+      uploads_(config.uploads_to == nullptr ? nullptr : std::make_unique<UploadRing>(config.uploads_to)),
+      rope_store_(config.n_ctx) {}
 
 int EngineHooks::graph_slot(uint32_t n_outputs) const {
     if (!config_.lane_slots || n_outputs == 0) {
@@ -35,6 +36,13 @@ void EngineHooks::graph_built(ggml_cgraph * graph) {
         if (const auto params = rope_params(*node)) {
             stamp_rope_table(*node, table_for(*params));
         }
+    }
+}
+
+void EngineHooks::rope_store_graph_built(ggml_context * context, ggml_cgraph & graph,
+                                         const std::vector<PagedLayer> & layers) {
+    if (config_.rope) {
+        rope_store_.graph_built(context, graph, layers);
     }
 }
 
@@ -77,6 +85,7 @@ void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memor
     }
     auto & engine = *static_cast<orin::EngineHooks *>(hooks);
     if (engine.paged() != nullptr) {
+        engine.rope_store_graph_built(result.get_ctx(), *result.get_gf(), orin::paged_layers(memory));
         engine.paged()->graph_built(result, memory);
     }
     try {

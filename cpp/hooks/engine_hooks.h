@@ -10,6 +10,7 @@
 
 #include "../rope/rope_counters.h"
 #include "../rope/rope_table.h"
+#include "rope_store_hook.h"
 #include "upload.h"
 
 struct ggml_cgraph;
@@ -19,7 +20,7 @@ namespace orin {
 class PagedHook;
 
 struct HookConfig {
-    bool rope = true;   // RoPE on the CPU reads tables
+    bool rope = true;   // RoPE reads tables; on a GPU it stores K and V into pages, too
     int32_t n_ctx = 0;  // tokens per sequence: RoPE tables cover positions below it
     // On a GPU:
     ggml_backend_dev_t uploads_to = nullptr;  // inputs go there through pinned memory
@@ -37,6 +38,9 @@ class EngineHooks {
     // Marks the nodes of a new model graph that our code serves. Several contexts may call at once.
     void graph_built(ggml_cgraph * graph);
 
+    // The same for the layers of our KV cache on a GPU, before other hooks change the graph.
+    void rope_store_graph_built(ggml_context * context, ggml_cgraph & graph, const std::vector<PagedLayer> & layers);
+
     // Pages of the KV cache, or null.
     PagedHook * paged() const { return paged_; }
     // What takes the inputs of graphs, or null.
@@ -47,6 +51,7 @@ class EngineHooks {
     RopeCounters rope_counters() const { return rope_tally_.total(); }
     size_t n_rope_tables() const;
     size_t rope_table_bytes() const;
+    const RopeStoreHook & rope_store() const { return rope_store_; }
 
    private:
     RopeTable & table_for(const RopeParams & params);
@@ -54,6 +59,7 @@ class EngineHooks {
     const HookConfig config_;
     PagedHook * const paged_;
     const std::unique_ptr<UploadRing> uploads_;
+    RopeStoreHook rope_store_;
     RopeTally rope_tally_;
     mutable std::mutex tables_lock_;
     std::vector<std::unique_ptr<RopeTable>> rope_tables_;

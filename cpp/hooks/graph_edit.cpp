@@ -80,6 +80,11 @@ int node_index(const ggml_cgraph & graph, const ggml_tensor * tensor) {
     return found == end ? -1 : static_cast<int>(found - graph.nodes);
 }
 
+bool is_leaf(const ggml_cgraph & graph, const ggml_tensor * tensor) {
+    const auto * end = graph.leafs + graph.n_leafs;
+    return std::find(graph.leafs, graph.leafs + graph.n_leafs, tensor) != end;
+}
+
 int32_t n_uses(const ggml_cgraph & graph, const ggml_tensor * tensor) {
     const ggml_hash_set & known = graph.visited_hash_set;
     const size_t slot = ggml_hash_find(&known, tensor);

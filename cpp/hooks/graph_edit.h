@@ -13,6 +13,8 @@ namespace orin {
 // Its place among the nodes, or -1.
 int node_index(const ggml_cgraph & graph, const ggml_tensor * tensor);
 
+bool is_leaf(const ggml_cgraph & graph, const ggml_tensor * tensor);
+
 // How often nodes read a tensor as a source. 0 where the graph does not know it.
 int32_t n_uses(const ggml_cgraph & graph, const ggml_tensor * tensor);
 

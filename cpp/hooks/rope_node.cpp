@@ -30,16 +30,27 @@ std::optional<RopeAxes> axes_of(int32_t mode) {
     }
 }
 
-// A graph input or an intermediate result would change under the table; weights do not.
-bool is_readable_weight(const ggml_tensor & tensor) {
+}  // namespace
+
+bool is_weight(const ggml_tensor & tensor) {
     return tensor.op == GGML_OP_NONE && tensor.type == GGML_TYPE_F32 && tensor.data != nullptr &&
-           tensor.buffer != nullptr && ggml_backend_buffer_is_host(tensor.buffer) &&
+           tensor.buffer != nullptr &&
            ggml_backend_buffer_get_usage(tensor.buffer) == GGML_BACKEND_BUFFER_USAGE_WEIGHTS;
 }
 
-}  // namespace
-
 std::optional<RopeParams> rope_params(const ggml_tensor & node) {
+    const ggml_tensor * factors = node.op == GGML_OP_ROPE ? node.src[2] : nullptr;
+    if (factors == nullptr) {
+        return rope_params(node, {});
+    }
+    if (!is_weight(*factors) || !ggml_backend_buffer_is_host(factors->buffer)) {
+        return std::nullopt;
+    }
+    const auto * values = static_cast<const float *>(factors->data);
+    return rope_params(node, std::vector<float>(values, values + factors->ne[0]));
+}
+
+std::optional<RopeParams> rope_params(const ggml_tensor & node, const std::vector<float> & factors) {
     if (node.op != GGML_OP_ROPE) {
         return std::nullopt;
     }
@@ -62,12 +73,12 @@ std::optional<RopeParams> rope_params(const ggml_tensor & node) {
     if (params.axes != RopeAxes::single) {
         std::memcpy(params.sections.data(), node.op_params + 11, sizeof(params.sections));
     }
-    if (const ggml_tensor * factors = node.src[2]) {
-        if (params.n_dims < 0 || factors->ne[0] < params.n_dims / 2 || !is_readable_weight(*factors)) {
+    if (!factors.empty()) {
+        const size_t n = params.n_dims < 0 ? factors.size() + 1 : static_cast<size_t>(params.n_dims) / 2;
+        if (n > factors.size()) {
             return std::nullopt;
         }
-        const auto * values = static_cast<const float *>(factors->data);
-        params.freq_factors.assign(values, values + params.n_dims / 2);
+        params.freq_factors.assign(factors.begin(), factors.begin() + static_cast<std::ptrdiff_t>(n));
     }
     return params.tabulable() ? std::optional(params) : std::nullopt;
 }

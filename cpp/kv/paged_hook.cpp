@@ -86,6 +86,10 @@ std::vector<PagedLayer> layers_of(const llama_memory_context_i * memory) {
 
 }  // namespace
 
+std::vector<PagedLayer> paged_layers(const llama_memory_context_i * memory) {
+    return layers_of(memory);
+}
+
 int32_t window_of_all_layers(const llama_model & model) {
     const llama_hparams & hparams = model.hparams;
     for (uint32_t il = 0; il < hparams.n_layer_all; il++) {

@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "paged_graph.h"
 
@@ -34,6 +35,9 @@ struct PagedHookConfig {
 
 // The sliding window of a model that has it in all layers, so that nothing behind it is ever read again; else 0.
 int32_t window_of_all_layers(const llama_model & model);
+
+// The layers of a step's memory that is ours; none of another's.
+std::vector<PagedLayer> paged_layers(const llama_memory_context_i * memory);
 
 // Must outlive the contexts that it served.
 class PagedHook {

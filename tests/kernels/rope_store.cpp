@@ -23,8 +23,8 @@ cuda::HeadRows rows(Floats & array, const Floats::Array & host) {
 // Returns what was q, k_cells and v_cells. cells: [n_cells, bytes of a row].
 py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array> & k,
                      const std::optional<Floats::Array> & v, const DeviceArray<int32_t>::Array & positions,
-                     const Floats::Array & table, bool neighbours, int32_t k_hadamard, int32_t v_hadamard,
-                     const DeviceArray<int64_t>::Array & cells, int32_t k_type, int32_t v_type,
+                     const Floats::Array & table, bool neighbours, float q_scale, int32_t k_hadamard,
+                     int32_t v_hadamard, const DeviceArray<int64_t>::Array & cells, int32_t k_type, int32_t v_type,
                      const Bytes::Array & k_cells, const Bytes::Array & v_cells) {
     Floats q_rows(q);
     Floats k_rows(k ? *k : Floats::Array(1));
@@ -46,6 +46,7 @@ py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array>
         p.v = rows(v_rows, *v);
     }
     p.q_out = q_rows.data();
+    p.q_scale = q_scale;
     p.positions = device_positions.data();
     p.table = reinterpret_cast<const float2 *>(device_table.data());
     p.n_positions = static_cast<int32_t>(table.shape(0));
@@ -68,8 +69,9 @@ py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array>
 
 void bind_rope_store(py::module_ & module) {
     module.def("rope_store", &rope_store, py::arg("q"), py::arg("k"), py::arg("v"), py::arg("positions"),
-               py::arg("table"), py::arg("neighbours"), py::arg("k_hadamard"), py::arg("v_hadamard"), py::arg("cells"),
-               py::arg("k_type"), py::arg("v_type"), py::arg("k_cells"), py::arg("v_cells"));
+               py::arg("table"), py::arg("neighbours"), py::arg("q_scale"), py::arg("k_hadamard"),
+               py::arg("v_hadamard"), py::arg("cells"), py::arg("k_type"), py::arg("v_type"), py::arg("k_cells"),
+               py::arg("v_cells"));
 }
 
 }  // namespace orin::kernels

@@ -1,0 +1,164 @@
+#include "rope_store_node.h"
+
+#include <cstring>
+#include <iterator>
+#include <optional>
+
+#include "../../cuda/kv_type.h"
+#include "ggml-impl.h"
+#include "graph_edit.h"
+
+#ifdef ORIN_CUDA
+#include "../../cuda/rope_store.h"
+#include "custom_op.h"
+#endif
+
+namespace orin {
+namespace {
+
+// The parameters of our node: what ggml wants of a custom op, then our own. They fit into the node's 64 bytes.
+struct NodeParams {
+    ggml_custom_op_params op;
+    float q_scale;
+    int32_t k_hadamard;
+    int32_t v_hadamard;
+    bool neighbours;  // which channels turn together
+};
+static_assert(sizeof(NodeParams) <= GGML_MAX_OP_PARAMS);
+
+enum Source {
+    source_q,
+    source_k,
+    source_v,
+    source_positions,
+    source_cells,
+    source_table,
+    source_k_cells,
+    source_v_cells,
+    n_sources,
+};
+
+void compute_on_cpu(ggml_tensor * node, int, int, void *) {
+    GGML_ABORT("%s: RoPE with the store of K and V is made for GPUs alone, and ran on the CPU", node->name);
+}
+
+}  // namespace
+
+ggml_tensor * rope_store_node(ggml_context * context, const RopeStoreSite & site, const PagedLayer & layer,
+                              ggml_tensor * table) {
+    ggml_tensor * sources[n_sources];
+    sources[source_q] = site.q;
+    sources[source_k] = site.k;
+    sources[source_v] = site.v;
+    sources[source_positions] = site.positions;
+    sources[source_cells] = site.cells;
+    sources[source_table] = table;
+    sources[source_k_cells] = const_cast<ggml_tensor *>(layer.k);
+    sources[source_v_cells] = const_cast<ggml_tensor *>(layer.v);
+    const ggml_tensor & out = *site.q_ready;
+    ggml_tensor * node = ggml_custom_4d(context, GGML_TYPE_F32, out.ne[0], out.ne[1], out.ne[2], out.ne[3], sources,
+                                        n_sources, compute_on_cpu, 1, nullptr);
+    NodeParams params{};
+    std::memcpy(&params.op, node->op_params, sizeof params.op);
+    params.q_scale = site.q_scale;
+    params.k_hadamard = site.k_hadamard;
+    params.v_hadamard = site.v_hadamard;
+    params.neighbours = ggml_get_op_params_i32(site.rope, 2) == GGML_ROPE_TYPE_NORMAL;
+    ggml_set_op_params(node, &params, sizeof params);
+    ggml_format_name(node, "rope_store %s", layer.k->name);
+    return node;
+}
+
+void replace_by_rope_store(ggml_cgraph & graph, const RopeStoreSite & site, ggml_tensor * node) {
+    insert_node(graph, node, site.index);
+    replace_uses(graph, site.q_ready, node);
+    for (ggml_tensor * replaced : site.replaced) {
+        if (node_index(graph, replaced) >= 0) {  // else it was a view of one before it
+            remove_node(graph, replaced);
+        }
+    }
+    for (ggml_tensor * matrix : site.rotations) {
+        if (is_leaf(graph, matrix) && n_uses(graph, matrix) == 0) {
+            remove_leaf(graph, matrix);
+        }
+    }
+}
+
+#ifdef ORIN_CUDA
+namespace {
+
+std::optional<cuda::KvType> kv_type(ggml_type type) {
+    switch (type) {
+        case GGML_TYPE_F16:
+            return cuda::KvType::f16;
+        case GGML_TYPE_BF16:
+            return cuda::KvType::bf16;
+        case GGML_TYPE_Q8_0:
+            return cuda::KvType::q8_0;
+        case GGML_TYPE_Q4_0:
+            return cuda::KvType::q4_0;
+        default:
+            return std::nullopt;
+    }
+}
+
+cuda::HeadRows rows(const ggml_tensor & t) {
+    return {static_cast<const float *>(t.data), static_cast<int64_t>(t.nb[2] / sizeof(float)),
+            static_cast<int64_t>(t.nb[1] / sizeof(float))};
+}
+
+// PRECOND: the types of the cells are known.
+cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
+    NodeParams own;
+    std::memcpy(&own, node.op_params, sizeof own);
+    const auto source = [&](Source slot) -> const ggml_tensor & { return *node.src[slot]; };
+    const ggml_tensor & table = source(source_table);
+    cuda::RopeStoreParams p{};
+    p.n_tokens = static_cast<int32_t>(node.ne[2]);
+    p.n_head = static_cast<int32_t>(node.ne[1]);
+    p.n_head_kv = static_cast<int32_t>(source(source_k).ne[1]);
+    p.head_dim_k = static_cast<int32_t>(node.ne[0]);
+    p.head_dim_v = static_cast<int32_t>(source(source_v).ne[0]);
+    p.q = rows(source(source_q));
+    p.k = rows(source(source_k));
+    p.v = rows(source(source_v));
+    p.q_out = static_cast<float *>(node.data);
+    p.q_scale = own.q_scale;
+    p.positions = static_cast<const int32_t *>(source(source_positions).data);
+    p.table = static_cast<const float2 *>(table.data);
+    p.n_positions = static_cast<int32_t>(table.ne[1]);
+    p.n_dims = static_cast<int32_t>(table.ne[0]);
+    p.pairs = own.neighbours ? cuda::RopePairs::neighbours : cuda::RopePairs::halves;
+    p.k_hadamard = own.k_hadamard;
+    p.v_hadamard = own.v_hadamard;
+    p.cells = static_cast<const int64_t *>(source(source_cells).data);
+    p.k_type = *kv_type(source(source_k_cells).type);
+    p.v_type = *kv_type(source(source_v_cells).type);
+    p.k_cells = source(source_k_cells).data;
+    p.v_cells = source(source_v_cells).data;
+    p.k_row_bytes = static_cast<int64_t>(source(source_k_cells).nb[1]);
+    p.v_row_bytes = static_cast<int64_t>(source(source_v_cells).nb[1]);
+    return p;
+}
+
+bool supports(const ggml_tensor * node) {
+    const auto fits = [](const ggml_tensor & x, const ggml_tensor & cells) {
+        return kv_type(cells.type) && cells.ne[0] == x.ne[0] * x.ne[1];
+    };
+    return node->src[source_k]->ne[0] == node->ne[0] && node->src[source_k]->ne[1] == node->src[source_v]->ne[1] &&
+           fits(*node->src[source_k], *node->src[source_k_cells]) &&
+           fits(*node->src[source_v], *node->src[source_v_cells]) && cuda::can_rope_store(kernel_params(*node));
+}
+
+int launch(ggml_tensor * node, void *, void * stream) {
+    return cuda::rope_store(kernel_params(*node), static_cast<cudaStream_t>(stream));
+}
+
+}  // namespace
+
+void register_rope_store_op() {
+    register_custom_op({compute_on_cpu, supports, launch});
+}
+#endif
+
+}  // namespace orin
