@@ -9,7 +9,6 @@
 
 #include "../hooks/rope_store_hook.h"
 #include "../hooks/rope_store_match.h"
-#include "../hooks/rope_store_node.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
@@ -251,9 +250,6 @@ int n_computed(const ggml_cgraph & graph) {
 py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> & q, const py::array_t<float> & k,
                         const py::array_t<float> & v, const py::array_t<int32_t> & positions,
                         const py::array_t<int64_t> & cells, bool hook) {
-#ifdef ORIN_CUDA
-    register_rope_store_op();
-#endif
     const ggml_backend_ptr gpu(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_GPU, nullptr));
     if (gpu == nullptr) {
         throw std::runtime_error("expected a GPU, but this build or this machine has none");

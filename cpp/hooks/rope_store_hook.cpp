@@ -24,6 +24,12 @@ ggml_backend_buffer_type_t gpu_memory_of(const PagedLayer & layer) {
 
 }  // namespace
 
+RopeStoreHook::RopeStoreHook(int32_t n_positions) : n_positions_(n_positions) {
+#ifdef ORIN_CUDA
+    register_rope_store_op();
+#endif
+}
+
 void RopeStoreHook::graph_built(ggml_context * context, ggml_cgraph & graph, const std::vector<PagedLayer> & layers) {
     const std::lock_guard<std::mutex> lock(lock_);
     RopeStoreReport report;

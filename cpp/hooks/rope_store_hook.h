@@ -28,7 +28,7 @@ struct RopeStoreReport {
 class RopeStoreHook {
    public:
     // Tables cover positions below this.
-    explicit RopeStoreHook(int32_t n_positions) : n_positions_(n_positions) {}
+    explicit RopeStoreHook(int32_t n_positions);
 
     // Of layers whose cells are on a GPU. Before other hooks change the graph. Several contexts may call at once.
     void graph_built(ggml_context * context, ggml_cgraph & graph, const std::vector<PagedLayer> & layers);
