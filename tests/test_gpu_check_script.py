@@ -120,6 +120,19 @@ def test_the_gpu_is_described_and_its_copies_are_measured_whole_and_confined(
     assert "Copies on the proxy: 80 GB/s" in report and "NVIDIA Test GPU" in report
 
 
+def test_a_board_whose_system_has_no_nvidia_smi_is_known_by_its_driver(
+    tmp_path: Path, gpu: dict[str, str]
+) -> None:
+    path = variables(only(tmp_path / "bin", "nvcc"))["PATH"]
+    out = tmp_path / "r.json"
+    env = {**gpu, "PATH": path, "ORIN_LLM_CUDA_ARCH": "87-real"}
+    done = check("--out", str(out), "--only", "environment", env=env)
+    assert done.returncode == 0, done.stderr
+    facts = entries(out)["steps"]["environment"]["result"]
+    assert facts["gpu"]["compute_cap"] == "8.7" and facts["gpu"]["name"]
+    assert facts["doctor"]["build"]["version"] and entries(out)["of"]["device"]
+
+
 @pytest.mark.parametrize("how", ["fails", "missing"])
 def test_without_mps_the_proxy_is_skipped_and_the_rest_is_done(
     tmp_path: Path, gpu: dict[str, str], how: str

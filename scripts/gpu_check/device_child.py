@@ -5,6 +5,7 @@ A context is made first: what MPS leaves of a GPU is seen from inside of one.
 
 from __future__ import annotations
 
+import ctypes
 import json
 from ctypes import c_int, c_void_p
 
@@ -19,6 +20,7 @@ _NUMBERS = {
     "l2_bytes": 38,
     "integrated": 18,
 }
+_MAJOR, _MINOR = 75, 76
 
 
 def main() -> None:
@@ -31,8 +33,16 @@ def main() -> None:
         driver.call("cuDevicePrimaryCtxRetain", context, device.value)
         found = {name: driver.attribute(device.value, n) for name, n in _NUMBERS.items()}
         driver.call("cuDevicePrimaryCtxRelease_v2", device.value)
+        name = ctypes.create_string_buffer(256)
+        driver.call("cuDeviceGetName", name, len(name), device.value)
+        major, minor = (driver.attribute(device.value, n) for n in (_MAJOR, _MINOR))
         number = version.value
-        print(json.dumps({**found, "driver_cuda": f"{number // 1000}.{number % 1000 // 10}"}))
+        words = {
+            "name": name.value.decode(errors="replace"),
+            "compute_cap": f"{major}.{minor}",
+            "driver_cuda": f"{number // 1000}.{number % 1000 // 10}",
+        }
+        print(json.dumps({**words, **found}))
     except CudaError as error:
         print(json.dumps({"problem": str(error.first)}))
 

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import os
 import shutil
-import subprocess
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +19,7 @@ from orin_llm.bench.environment import commit
 from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
+from orin_llm.host.programs import ask
 from orin_llm.upstream.folder import source_folder
 
 # What pip would fetch otherwise: a machine without a network must have it.
@@ -33,6 +33,7 @@ _QUERY = (
     "persistence_mode", "utilization.gpu",
 )  # fmt: skip
 TOOLS = ("compute-sanitizer", "nvidia-cuda-mps-control", "nvcc")
+_TIMEOUT_S = 60
 _DRIVER_FOLDER = "/usr/local/nvidia/bin"  # where some containers put the driver's programs
 
 
@@ -47,14 +48,14 @@ def set_environment() -> None:
 
 
 def require_gpu() -> dict[str, str]:
-    """What nvidia-smi says of the first GPU.
+    """What the first GPU is: the words of nvidia-smi, or CUDA's where that knows none.
 
     Raises:
         DeviceUnavailable: there is no GPU, no nvcc, no cuBLAS, or a Python package is missing; the
             message names all that is.
     """
-    gpu, problem = query_gpu(), _cuda_problem()
-    missing = [] if gpu else ["no NVIDIA GPU is found (nvidia-smi)"]
+    gpu, problem = query_gpu() or _ask_cuda(), _cuda_problem()
+    missing = [] if gpu else ["no NVIDIA GPU is found (nvidia-smi, CUDA's driver)"]
     if problem and (gpu or "GPU" not in problem):  # which is said already
         missing.append(problem)
     missing += missing_packages()
@@ -92,13 +93,23 @@ def query_gpu() -> dict[str, str]:
         return {}
     command = ["nvidia-smi", f"--query-gpu={','.join(_QUERY)}", "--format=csv,noheader"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    except subprocess.TimeoutExpired:
+        done = ask(command, _TIMEOUT_S)
+    except OSError:
         return {}
     rows = list(csv.reader(done.stdout.splitlines(), skipinitialspace=True))
     if done.returncode != 0 or not rows or len(rows[0]) != len(_QUERY):
         return {}
     return {name: value for name, value in zip(_QUERY, rows[0], strict=True) if "N/A" not in value}
+
+
+def _ask_cuda() -> dict[str, str]:
+    """Name and compute capability; a board's system may have no nvidia-smi. Empty without a GPU."""
+    try:
+        done = ask(python("gpu_check.device_child"), _TIMEOUT_S)
+        facts = json.loads(done.stdout)
+    except (OSError, ValueError):
+        return {}
+    return {name: facts[name] for name in ("name", "compute_cap") if name in facts}
 
 
 def environment(context: Context) -> Found:
@@ -113,8 +124,11 @@ def environment(context: Context) -> Found:
     }
     if context.on_gpu:
         nvcc = find_nvcc()
-        found |= {"gpu": query_gpu(), "cuda": nvcc_version(nvcc), "nvcc": nvcc}
+        found |= {"gpu": query_gpu() or _ask_cuda(), "cuda": nvcc_version(nvcc), "nvcc": nvcc}
         found |= device_facts(context)
+        # On a board: its power mode, clocks, and whatever else makes it slow.
+        doctor = context.run(python("orin_llm.cli", "doctor", "--json"), "doctor")
+        found["doctor"] = json.loads(doctor.out) if doctor.out else None
         found["tools"] = {name: shutil.which(name) for name in TOOLS}
     return found
 
