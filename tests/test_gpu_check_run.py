@@ -51,7 +51,9 @@ def test_a_failed_step_keeps_what_it_had_and_does_not_stop_the_others(tmp_path: 
     assert (entries["b"]["status"], entries["b"]["result"]) == ("done", {"value": 1})
 
 
-@pytest.mark.parametrize("error", [OSError("disk"), ValueError("bad JSON"), UsageError("no flag")])
+@pytest.mark.parametrize(
+    "error", [OSError("disk"), ValueError("bad JSON"), UsageError("no flag"), TypeError("a bug")]
+)
 def test_an_error_of_a_step_is_its_own(tmp_path: Path, error: Exception) -> None:
     def raises(context: Context) -> Found:
         raise error
@@ -120,9 +122,13 @@ def test_an_interruption_is_written_and_what_was_done_is_kept(tmp_path: Path) ->
     assert record.steps["b"]["status"] == "interrupted" and "c" not in record.steps
 
 
-def test_what_was_done_once_is_not_replaced_by_a_failure(tmp_path: Path) -> None:
+def test_what_was_done_once_is_replaced_by_what_it_does_now_but_not_by_nothing(
+    tmp_path: Path,
+) -> None:
     run(tmp_path, step("a"))
-    assert run(tmp_path, step("a", badly))["a"]["status"] == "done"
+    assert run(tmp_path, step("a", needs=("x",)))["a"]["status"] == "done"
+    assert run(tmp_path, step("a"), total_s=-1)["a"]["status"] == "done"
+    assert run(tmp_path, step("a", badly))["a"]["status"] == "failed"
 
 
 def test_a_file_of_another_gpu_or_commit_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 from orin_llm.errors import UsageError
 
 FORMAT = 1
+_NOT_TRIED = ("dropped", "skipped", "interrupted")
 
 
 class Record:
@@ -39,8 +40,8 @@ class Record:
         return steps
 
     def put(self, step: str, entry: dict[str, Any]) -> None:
-        """Replaces what an earlier call found; something that was done is never made worse."""
-        if not (self.is_done(step) and entry["status"] != "done"):
+        """Replaces what an earlier call found, unless that was done and this was not even tried."""
+        if not (self.is_done(step) and entry["status"] in _NOT_TRIED):
             self.steps[step] = entry
         self.write()
 
