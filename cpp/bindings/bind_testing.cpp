@@ -10,6 +10,7 @@
 #include "convert_pages.h"
 #include "custom_op_probe.h"
 #include "graph_probe.h"
+#include "kv_storage_probe.h"
 #include "rope_probe.h"
 #include "rope_store_probe.h"
 #include "step_probe.h"
@@ -120,6 +121,21 @@ void bind_testing(py::module_ & m) {
         .def(
             "sample", [](ChainProbe & chain, const Floats & logits) { return chain.sample(logits.data()); },
             py::arg("logits"));
+
+    py::class_<KvStorageProbe>(m, "KvStorage")
+        .def(py::init<bool, const std::vector<std::pair<size_t, size_t>> &, int64_t, bool>(), py::kw_only(),
+             py::arg("on_gpu"), py::arg("row_bytes"), py::arg("n_cells"), py::arg("may_grow") = true)
+        .def("commit", [](KvStorageProbe & probe, int64_t n) { probe.storage().commit(n); })
+        .def("give_back", [](KvStorageProbe & probe, int64_t first) { probe.storage().give_back(first); })
+        .def("read",
+             [](const KvStorageProbe & probe, int64_t first, int32_t n) { return py::bytes(probe.read(first, n)); })
+        .def("write", &KvStorageProbe::write)
+        .def("copy", &KvStorageProbe::copy)
+        .def("wait", &KvStorageProbe::wait)
+        .def_property_readonly("committed_bytes",
+                               [](KvStorageProbe & probe) { return probe.storage().committed_bytes(); })
+        .def_property_readonly("grows", [](KvStorageProbe & probe) { return probe.storage().growth().grows; })
+        .def_property_readonly("how", [](KvStorageProbe & probe) { return probe.storage().growth().how; });
 
     bind_attention_probe(m);
     bind_graph_probe(m);

@@ -27,7 +27,7 @@ class StepInput : public llm_graph_input_i {
           block_tables(ggml_new_tensor_2d(context, GGML_TYPE_I32, setup.max_pages,
                                           std::min<int64_t>(n_tokens, setup.max_sequences))),
           setup_(setup),
-          row_of_(static_cast<size_t>(setup.max_sequences)) {
+          row_of_(LLAMA_MAX_SEQ) {
         ggml_set_input(tokens);
         ggml_set_input(block_tables);
         ggml_set_name(tokens, "paged_tokens");
@@ -67,7 +67,7 @@ class StepInput : public llm_graph_input_i {
     }
 
     const PagedAttentionSetup & setup_;
-    std::vector<int32_t> row_of_;  // [max_sequences], of the block tables
+    std::vector<int32_t> row_of_;  // of the block tables, by sequence
 };
 
 // The index of the layer whose cells this node attends to, as the mask says. Some graphs attend to the keys of the step
