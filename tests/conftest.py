@@ -8,6 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import gpu_under_test  # before what loads the extension module
 import pytest
 from file_server import Server, serving
 from kernel_build import build_cuda, build_emulated, gpu_architecture, sanitizer_libraries
@@ -16,6 +17,8 @@ from processes import CLI
 
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.models.store import Store, resolve
+
+collect_ignore = [] if gpu_under_test.KIND else ["gpu"]
 
 # A job in the background of a script ignores Ctrl-C, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)

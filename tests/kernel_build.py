@@ -88,11 +88,10 @@ def _compile_all(command: list[str], folder: str, sources: Iterable[Path]) -> li
 
 def build_program(name: str) -> Path:
     """A program of tests/simt/programs."""
-    BUILD.mkdir(parents=True, exist_ok=True)
-    program = BUILD / name
     sources = [SIMT / f"programs/{name}.cpp", *SIMT.glob("*.cpp")]
-    command = [CXX, *FLAGS, f"-I{SIMT / 'include'}", *map(str, sources), "-o", str(program)]
-    compile_where_changed(command, program)
+    objects = _compile_all([CXX, *FLAGS, f"-I{SIMT / 'include'}"], "programs", sources)
+    program = BUILD / name
+    run_compiler([CXX, *SANITIZE, *map(str, objects), "-o", str(program)])
     return program
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 
 from native.cuda import CudaPlan, plan_cuda
@@ -37,16 +38,20 @@ IN_PLACE = ROOT / "orin_llm" / f"_native{EXTENSION_SUFFIX}"
 
 def build_module(target: Path) -> None:
     """Build the module and put it at `target`; BuildError or UpstreamError when it cannot be."""
+    build_variant("native", plan_cuda(), {}, target)
+
+
+def build_variant(name: str, cuda: CudaPlan, options: dict[str, str], target: Path) -> None:
+    """Build with CMake options of its own, in a tree that is called `name`."""
     tools = find_toolchain()
-    cuda = plan_cuda()
     llama = ensure_llama(llama_build(tools, cuda))
     # One tree per Python, shared by every way to install, so that each builds only what changed.
-    tree = ROOT / "build" / f"native-{sysconfig.get_config_var('SOABI')}"
+    tree = ROOT / "build" / f"{name}-{sysconfig.get_config_var('SOABI')}"
     with build_lock(tree.with_name(f"{tree.name}.lock"), "build of orin_llm/_native") as lock:
         tree.mkdir(parents=True, exist_ok=True)
         facts = build_facts(tools, cuda)
         _write_if_changed(tree / "generated" / "build_info.h", build_info_header(facts))
-        _compile(tree, llama, tools, cuda, lock)
+        _compile(tree, llama, tools, cuda, options, lock)
         _install(tree / f"_native{EXTENSION_SUFFIX}", target)
     print(describe(facts), file=sys.stderr)
 
@@ -95,7 +100,14 @@ def build_info_header(facts: dict[str, object]) -> str:
     )
 
 
-def _compile(tree: Path, llama: Path, tools: Toolchain, cuda: CudaPlan, lock: int) -> None:
+def _compile(
+    tree: Path,
+    llama: Path,
+    tools: Toolchain,
+    cuda: CudaPlan,
+    options: dict[str, str],
+    lock: int,
+) -> None:
     environment = {"CC": tools.cc, "CXX": tools.cxx, **ccache_environment(cache_dir(), ROOT)}
     definitions = {
         "CMAKE_BUILD_TYPE": "Release",
@@ -107,6 +119,7 @@ def _compile(tree: Path, llama: Path, tools: Toolchain, cuda: CudaPlan, lock: in
         "ORIN_ARCH_FLAGS": ";".join(tools.arch_flags),
         "ORIN_CUDA": "ON" if cuda.enabled else "OFF",
         **ccache_launchers(tools, cuda),
+        **options,
     }
     if cuda.enabled:
         definitions["CMAKE_CUDA_COMPILER"] = cuda.nvcc
@@ -164,8 +177,13 @@ def _write_if_changed(path: Path, text: str) -> None:
 
 
 def main() -> int:
+    return run_build(lambda: build_module(IN_PLACE))
+
+
+def run_build(build: Callable[[], None]) -> int:
+    """The exit status of a program that does nothing else."""
     try:
-        build_module(IN_PLACE)
+        build()
     except (BuildError, OrinError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -13,6 +13,8 @@
 
 #ifdef ORIN_EMULATED
 #include <cuda.h>
+
+#include "../simt/device_memory.h"
 #endif
 
 namespace py = pybind11;
@@ -72,8 +74,10 @@ class Marks {
 py::list memory_range(int32_t n_granules, const std::vector<std::pair<int32_t, bool>> & steps, int32_t total,
                       const std::string & fault) {
 #ifdef ORIN_EMULATED
-    const simt::MappedMemory before = simt::mapped_memory;
-    simt::mapped_memory.total_bytes = before.used_bytes + static_cast<size_t>(total) * simt::memory_granule;
+    simt::DeviceMemory & memory = simt::DeviceMemory::instance();
+    const size_t total_before = memory.total_bytes();
+    const size_t used_before = memory.used_bytes();
+    memory.set_total_bytes(used_before + static_cast<size_t>(total) * simt::memory_granule);
     simt::driver_fault = {fault.c_str(), CUDA_ERROR_INVALID_VALUE};
 #endif
     py::list result;
@@ -99,10 +103,9 @@ py::list memory_range(int32_t n_granules, const std::vector<std::pair<int32_t, b
         }
     }
 #ifdef ORIN_EMULATED
-    const bool leaked = simt::mapped_memory.used_bytes != before.used_bytes;
-    simt::mapped_memory = before;
+    memory.set_total_bytes(total_before);
     simt::driver_fault = {};
-    if (leaked) {
+    if (memory.used_bytes() != used_before) {
         throw std::logic_error("memory was not given back");
     }
 #endif

@@ -5,6 +5,9 @@
 #include <sstream>
 #include <vector>
 
+#include "counters.h"
+#include "stream.h"
+
 namespace simt {
 namespace {
 
@@ -27,15 +30,19 @@ bool allow_shared(const void * kernel, size_t bytes) {
     if (bytes > max_shared_bytes) {
         return false;
     }
+    const DeviceLock lock(device_lock());
     allowed_shared[kernel] = bytes;
     return true;
 }
 
-bool launch(const void * kernel, Index grid, Index block, size_t shared_bytes, const std::function<void()> & body) {
+bool can_launch(const void * kernel, Index grid, Index block, size_t shared_bytes) {
+    const DeviceLock lock(device_lock());
     const auto allowed = allowed_shared.find(kernel);
-    if (!fits(grid, block, shared_bytes, allowed == allowed_shared.end() ? default_shared_bytes : allowed->second)) {
-        return false;
-    }
+    return fits(grid, block, shared_bytes, allowed == allowed_shared.end() ? default_shared_bytes : allowed->second);
+}
+
+void run_grid(Index grid, Index block, size_t shared_bytes, const std::function<void()> & body) {
+    count("kernels");
     Order order(launch_seed);
     std::vector<uint64_t> left(uint64_t{grid.x} * grid.y * grid.z);
     std::iota(left.begin(), left.end(), uint64_t{0});
@@ -53,7 +60,6 @@ bool launch(const void * kernel, Index grid, Index block, size_t shared_bytes, c
             throw Fault(where.str() + fault.what());
         }
     }
-    return true;
 }
 
 }  // namespace simt

@@ -16,8 +16,10 @@ constexpr unsigned max_threads = 1024;
 constexpr size_t max_shared_bytes = 163 << 10;  // if the kernel was allowed it
 constexpr size_t default_shared_bytes = 48 << 10;
 
-// Runs it to its end. False, and nothing ran, where a GPU would refuse the launch. Throws Fault.
-bool launch(const void * kernel, Index grid, Index block, size_t shared_bytes, const std::function<void()> & body);
+// False: a GPU would refuse the launch.
+bool can_launch(const void * kernel, Index grid, Index block, size_t shared_bytes);
+// Runs it to its end. Throws Fault.
+void run_grid(Index grid, Index block, size_t shared_bytes, const std::function<void()> & body);
 
 // As cudaFuncSetAttribute allows it. False: no GPU has as much.
 bool allow_shared(const void * kernel, size_t bytes);

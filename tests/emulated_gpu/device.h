@@ -1,0 +1,15 @@
+// A GPU as ggml sees it, under the names of the one that it stands in for.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "ggml-backend.h"
+
+namespace emulated_gpu {
+
+ggml_backend_dev_t device();
+
+// Throws std::runtime_error. `what` was asked of the emulated runtime.
+void check(cudaError_t error, const char * what);
+
+}  // namespace emulated_gpu

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The extension module over an emulated GPU, which `python -m native.emulated` builds.
+
+As a program it is `orin-llm` with that module: `python tests/gpu/emulated.py run …`. It reads
+ORIN_EMULATED_SCHEDULE (see EmulatedGpu.set_schedule) and ORIN_EMULATED_MEMORY_MIB.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import sys
+import sysconfig
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULE = ROOT / f"build/emulated_gpu/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
+
+
+class EmulatedGpu:
+    """What can be set and read of the GPU of this process."""
+
+    def __init__(self) -> None:
+        self._library = ctypes.CDLL(str(MODULE))
+        self._library.emulated_gpu_counters.restype = ctypes.c_size_t
+        self._library.emulated_gpu_free_memory.restype = ctypes.c_size_t
+
+    def counters(self) -> dict[str, int]:
+        """What was done since the last reset; what never was is not there."""
+        size = 1 + self._library.emulated_gpu_counters(None, ctypes.c_size_t(0))
+        text = ctypes.create_string_buffer(size + 4096)  # others may go on counting
+        self._library.emulated_gpu_counters(text, ctypes.c_size_t(len(text)))
+        counted: dict[str, int] = json.loads(text.value)
+        return counted
+
+    def reset_counters(self) -> None:
+        self._library.emulated_gpu_reset_counters()
+
+    def set_schedule(self, seed: int) -> None:
+        """When work runs that nobody waits for.
+
+        0: at once; 1: as late as it may; any other seed: some of it, at random times.
+        """
+        self._library.emulated_gpu_set_schedule(ctypes.c_uint64(seed))
+
+    def set_thread_order(self, seed: int) -> None:
+        """In which order the threads of kernels run (docs/kernels.md)."""
+        self._library.emulated_gpu_set_thread_order(ctypes.c_uint64(seed))
+
+    def set_memory(self, n_bytes: int) -> None:
+        """How much the device has in all; what is allocated stays."""
+        self._library.emulated_gpu_set_memory(ctypes.c_size_t(n_bytes))
+
+    def free_memory(self) -> int:
+        free: int = self._library.emulated_gpu_free_memory()
+        return free
+
+
+def install() -> None:
+    """Make it this process's orin_llm._native, which nothing may have loaded yet."""
+    name = "orin_llm._native"
+    assert name not in sys.modules, f"{name} is loaded already: install the emulated one before"
+    if not MODULE.exists():
+        sys.exit(f"{MODULE} is not built: PYTHONPATH=scripts python -m native.emulated")
+    import orin_llm
+
+    spec = importlib.util.spec_from_file_location(name, MODULE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    orin_llm._native = module  # type: ignore[attr-defined]
+    gpu = EmulatedGpu()
+    gpu.set_schedule(int(os.environ.get("ORIN_EMULATED_SCHEDULE", "1")))
+    if memory_mib := os.environ.get("ORIN_EMULATED_MEMORY_MIB"):
+        gpu.set_memory(int(memory_mib) << 20)
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    install()
+    from orin_llm.cli.entry import start
+
+    start()

@@ -1,0 +1,89 @@
+// The runtime's errors and what it says of the device.
+#include "counters.h"
+#include "runtime_handles.h"
+
+using namespace simt;
+
+namespace {
+
+thread_local cudaError_t last_error = cudaSuccess;
+
+}  // namespace
+
+void simt::set_last_error(cudaError_t error) {
+    last_error = error;
+}
+
+const char * cudaGetErrorString(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess:
+            return "no error";
+        case cudaErrorInvalidValue:
+            return "invalid argument";
+        case cudaErrorMemoryAllocation:
+            return "out of memory";
+        case cudaErrorInvalidConfiguration:
+            return "invalid configuration argument";
+        case cudaErrorInvalidDevice:
+            return "invalid device ordinal";
+        case cudaErrorInvalidResourceHandle:
+            return "invalid resource handle";
+        case cudaErrorNotReady:
+            return "device not ready";
+        case cudaErrorNotSupported:
+            return "operation not supported";
+        case cudaErrorStreamCaptureUnsupported:
+            return "operation not permitted when stream is capturing";
+        case cudaErrorStreamCaptureInvalidated:
+            return "operation failed due to a previous error during capture";
+    }
+    return "unknown error";
+}
+
+cudaError_t cudaGetLastError() {
+    const cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError() {
+    return last_error;
+}
+
+cudaError_t cudaGetDeviceCount(int * count) {
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int * device) {
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaDeviceGetAttribute(int * value, cudaDeviceAttr attribute, int) {
+    switch (attribute) {
+        case cudaDevAttrMultiProcessorCount:
+            *value = 16;
+            return cudaSuccess;
+        case cudaDevAttrIntegrated:
+            *value = 0;
+            return cudaSuccess;
+        case cudaDevAttrComputeCapabilityMajor:
+            *value = 8;
+            return cudaSuccess;
+        case cudaDevAttrComputeCapabilityMinor:
+            *value = 7;
+            return cudaSuccess;
+    }
+    return cudaErrorInvalidValue;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+    count("device_synchronizes");
+    finish_all();
+    return cudaSuccess;
+}
