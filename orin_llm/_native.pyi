@@ -1,7 +1,7 @@
 """The native core: what cpp/bindings binds. The headers of cpp/engine and cpp/gguf say more."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, TypedDict
 
 import numpy as np
@@ -9,9 +9,22 @@ import numpy.typing as npt
 
 def build_info() -> dict[str, object]: ...
 
+class GpuMemory(TypedDict):
+    name: str
+    free_bytes: int  # where it shares the system's memory: what that can make available
+    total_bytes: int
+    is_integrated: bool
+
+def gpu_memory() -> GpuMemory | None: ...
+
 class ModelParams:
     def __init__(
-        self, *, gpu_layers: int = ..., use_mmap: bool = ..., vocab_only: bool = ...
+        self,
+        *,
+        gpu_layers: int = ...,
+        use_mmap: bool = ...,
+        vocab_only: bool = ...,
+        table_on_gpu: tuple[str, int] | None = ...,  # type and columns of the table of tokens
     ) -> None: ...
 
 class Model:
@@ -103,9 +116,7 @@ class EngineParams:
         max_batch: int,
         threads: int,
         kv_type: str,
-        rope: bool,
-        paged: bool,
-        attention: bool,
+        hooks: Set[str],
         page_size: int,
         kv_pages: int,
         prefix_cache: bool,
@@ -144,6 +155,8 @@ class Runner:
     def chunk_size(self) -> int: ...  # at most the one asked for
     @property
     def refusal(self) -> str: ...  # why not, or ""
+    @property
+    def hooks(self) -> set[str]: ...  # that serve this model on this device
     def submit(
         self,
         prompt: list[int],
@@ -163,6 +176,7 @@ class Runner:
     def read_kv(self, tokens: list[int], first: int, n: int) -> bytes: ...
     def write_kv(self, tokens: list[int], first: int, rows: bytes) -> int: ...
     def rope_counters(self) -> dict[str, int]: ...
+    def upload_counters(self) -> dict[str, int]: ...
     def add_doorbell(self, fd: int) -> None: ...
     def remove_doorbell(self, fd: int) -> None: ...
     def close(self) -> None: ...

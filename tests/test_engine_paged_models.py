@@ -124,9 +124,8 @@ def test_other_models_run_on_llama_cpps_own_memory_and_say_so(tmp_path: Path, ki
     model.write_bytes(OTHER_MODELS[kind].data)
     with engine_with(model, PAGED) as engine, engine_with(model, STOCK) as stock:
         assert not engine.is_paged
-        assert engine.backend["hooks"] == {
-            "rope": "on",
-            "pages": "unavailable",
-            "attention": "unavailable",
-        }
+        states = engine.backend["hooks"]
+        assert isinstance(states, dict)
+        assert states.pop("rope") == "on"
+        assert set(states.values()) == {"unavailable"}
         assert answer(engine) == answer(stock)

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <memory>
+#include <set>
+#include <string>
 
 #include "../engine/llama_stepper.h"
 #include "../engine/runner.h"
@@ -29,6 +31,27 @@ void translate(std::exception_ptr pointer) {
     } catch (const OutOfMemory & error) {
         raise_in_python("OrinError", error.what());
     }
+}
+
+EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
+                           const std::string & kv_type, const std::set<std::string> & hooks, int32_t page_size,
+                           int32_t kv_pages, bool prefix_cache) {
+    EngineParams params;
+    params.n_ctx = n_ctx;
+    params.chunk_size = chunk_size;
+    params.max_batch = max_batch;
+    params.threads = threads;
+    params.kv_type = kv_type;
+    params.rope = hooks.count("rope") > 0;
+    params.sampling = hooks.count("sampling") > 0;
+    params.uploads = hooks.count("uploads") > 0;
+    params.lanes = hooks.count("lanes") > 0;
+    const Paging paged = hooks.count("attention") > 0 ? Paging::on : Paging::cells_only;
+    params.paging = hooks.count("pages") > 0 ? paged : Paging::off;
+    params.page_size = page_size;
+    params.kv_pages = kv_pages;
+    params.prefix_cache = prefix_cache;
+    return params;
 }
 
 // A fork has no engine thread and must not wait for it: what it inherited stays as it is.
@@ -97,16 +120,9 @@ void bind_engine(py::module_ & m) {
         .def("see", &Sampler::see, py::arg("token"));
 
     py::class_<EngineParams>(m, "EngineParams")
-        .def(py::init([](int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
-                         const std::string & kv_type, bool rope, bool paged, bool attention, int32_t page_size,
-                         int32_t kv_pages, bool prefix_cache) {
-                 const Paging paging = !paged ? Paging::off : attention ? Paging::on : Paging::cells_only;
-                 return EngineParams{n_ctx, chunk_size, max_batch, threads,  kv_type,
-                                     rope,  paging,     page_size, kv_pages, prefix_cache};
-             }),
-             py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"), py::arg("threads"),
-             py::arg("kv_type"), py::arg("rope"), py::arg("paged"), py::arg("attention"), py::arg("page_size"),
-             py::arg("kv_pages"), py::arg("prefix_cache"));
+        .def(py::init(&engine_params), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"),
+             py::arg("threads"), py::arg("kv_type"), py::arg("hooks"), py::arg("page_size"), py::arg("kv_pages"),
+             py::arg("prefix_cache"));
 
     py::class_<CompletionHandle>(m, "Completion")
         .def(
@@ -133,11 +149,13 @@ void bind_engine(py::module_ & m) {
         .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner.stepper().is_paged(); })
         .def_property_readonly("chunk_size",
                                [](const RunnerHandle & runner) { return runner.stepper().params().chunk_size; })
+        .def_property_readonly("hooks", [](const RunnerHandle & runner) { return runner.stepper().hooks_in_use(); })
         .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
         .def(
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,
                int32_t n_logprobs, bool ignore_eos, int32_t priority, double timeout_ms) {
+                runner.stepper().check(sampler, n_logprobs);
                 CompletionParams params = {std::move(prompt), max_tokens, n_logprobs, ignore_eos, priority, timeout_ms};
                 return std::make_unique<CompletionHandle>(
                     without_gil([&] { return runner->submit(std::move(params), sampler); }));
@@ -197,6 +215,12 @@ void bind_engine(py::module_ & m) {
              [](const RunnerHandle & runner) {
                  RopeCounters counters{};
                  runner.between_steps([&](LlamaStepper & stepper) { counters = stepper.rope_counters(); });
+                 return to_dict(counters);
+             })
+        .def("upload_counters",
+             [](const RunnerHandle & runner) {
+                 UploadCounters counters{};
+                 runner.between_steps([&](LlamaStepper & stepper) { counters = stepper.upload_counters(); });
                  return to_dict(counters);
              })
         .def(

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "../engine/gpu.h"
 #include "../engine/model.h"
 #include "../engine/runtime.h"
 #include "convert.h"
@@ -51,8 +52,31 @@ std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & 
 
 void bind_model(py::module_ & m) {
     py::class_<ModelParams>(m, "ModelParams")
-        .def(py::init<int32_t, bool, bool>(), py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true,
-             py::arg("vocab_only") = false);
+        .def(py::init([](int32_t gpu_layers, bool use_mmap, bool vocab_only,
+                         const std::optional<std::pair<std::string, int64_t>> & table_on_gpu) {
+                 ModelParams params{gpu_layers, use_mmap, vocab_only, std::nullopt};
+                 if (table_on_gpu) {
+                     params.table_on_gpu = TokenTable{table_on_gpu->first, table_on_gpu->second};
+                 }
+                 return params;
+             }),
+             py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true, py::arg("vocab_only") = false,
+             py::arg("table_on_gpu") = py::none());
+
+    m.def("gpu_memory", []() -> py::object {
+        std::optional<GpuMemory> memory;
+        {
+            py::gil_scoped_release release;
+            ggml_backend_dev_t gpu = first_gpu();
+            memory = gpu == nullptr ? std::nullopt : gpu_memory(gpu);
+        }
+        if (!memory) {
+            return py::none();
+        }
+        using namespace pybind11::literals;
+        return py::dict("name"_a = memory->name, "free_bytes"_a = memory->free_bytes,
+                        "total_bytes"_a = memory->total_bytes, "is_integrated"_a = memory->is_integrated);
+    });
 
     py::class_<Model, std::shared_ptr<Model>>(m, "Model")
         .def(py::init(&load_model), py::arg("path"), py::arg("params"), py::arg("progress") = py::none())

@@ -9,6 +9,7 @@
 #include "../engine/answer_log.h"
 #include "../engine/completion.h"
 #include "../engine/engine_stats.h"
+#include "../hooks/upload.h"
 #include "convert_pages.h"
 #include "convert_sampling.h"
 
@@ -53,6 +54,12 @@ inline pybind11::dict to_dict(const CompletionReport & report) {
     result["preemptions"] = report.preemptions;
     result["ending"] = to_string(report.ending);
     return result;
+}
+
+inline pybind11::dict to_dict(const UploadCounters & counters) {
+    using namespace pybind11::literals;
+    return pybind11::dict("steps"_a = counters.steps, "copies"_a = counters.copies, "bytes"_a = counters.bytes,
+                          "fallbacks"_a = counters.fallbacks, "pinned_bytes"_a = counters.pinned_bytes);
 }
 
 inline pybind11::list to_list(const std::vector<AnswerRecord> & answers) {

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "../hooks/engine_hooks.h"
+#include "gpu.h"
+#include "llama-context.h"
 #include "runtime.h"
 
 namespace orin {
@@ -25,7 +27,7 @@ int32_t padded_context(int32_t n_ctx) {
 
 ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
                         EngineHooks & hooks, const StopCheck & stop) {
-    LoadGuard guard;
+    AbortGuard guard;
     llama_context_params upstream = llama_context_default_params();
     upstream.n_ctx = static_cast<uint32_t>(padded_context(params.n_ctx));
     upstream.n_batch = static_cast<uint32_t>(size.n_tokens);
@@ -44,14 +46,23 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
     upstream.cb_eval_user_data = &hooks;  // with cb_eval unset: how graphs find their engine's hooks
     upstream.abort_callback = stop.stops;
     upstream.abort_callback_data = stop.data;
-    ContextPtr context(llama_init_from_model(model.handle(), upstream));
+    const std::string what = "llama.cpp could not make a context of " + std::to_string(params.n_ctx) +
+                             " tokens with a " + params.kv_type + " KV cache";
+    ContextPtr context;
+    on_gpu(model.gpu(), what, [&] { context.reset(llama_init_from_model(model.handle(), upstream)); });
     if (!context) {
         const std::string reason = guard.first_error();
-        throw EngineError("llama.cpp could not make a context of " + std::to_string(params.n_ctx) + " tokens with a " +
-                          params.kv_type + " KV cache" + (reason.empty() ? "" : ": " + reason) +
+        if (model.gpu() != nullptr && is_lack_of_memory(reason)) {
+            throw gpu_error(model.gpu(), what, reason, lower_memory);
+        }
+        throw EngineError(what + (reason.empty() ? "" : ": " + reason) +
                           ". Try a smaller context (-c/--ctx-size, n_ctx in Python).");
     }
     return context;
+}
+
+ggml_backend_t backend_of(const llama_context & context) {
+    return ggml_backend_sched_get_backend(context.get_sched(), 0);
 }
 
 void RowArrays::clear() {
@@ -99,9 +110,9 @@ bool compute_rows(llama_context * context, RowArrays & rows) {
         case 2:
             throw Interrupted("stopped during a step");
         default:
-            throw EngineError("llama.cpp failed to compute a step of " + n_tokens + " tokens (status " +
-                              std::to_string(status) +
-                              "), probably for lack of memory: try a smaller --chunk-size or --kv-memory");
+            throw StepFailed("llama.cpp failed to compute a step of " + n_tokens + " tokens (status " +
+                             std::to_string(status) +
+                             "), probably for lack of memory: try a smaller --chunk-size or --kv-memory");
     }
 }
 

@@ -31,11 +31,15 @@ int32_t padded_context(int32_t n_ctx);
 ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
                         EngineHooks & hooks, const StopCheck & stop);
 
+// What computes its graphs, as far as it can: a GPU's, where there is one.
+ggml_backend_t backend_of(const llama_context & context);
+
 // Rows as llama.cpp takes them. Keeps its buffers.
 class RowArrays {
    public:
     void clear();
     void add(int32_t token, int32_t position, llama_seq_id sequence, bool wants_logits);
+    int32_t size() const { return static_cast<int32_t>(tokens_.size()); }
     // Valid until the next change.
     llama_batch batch();
 
@@ -48,7 +52,7 @@ class RowArrays {
     std::vector<int8_t> wants_logits_;
 };
 
-// Returns whether a graph had to be built. Throws EngineError, Interrupted.
+// Returns whether a graph had to be built; what a GPU computes is queued. Throws EngineError, Interrupted.
 bool compute_rows(llama_context * context, RowArrays & rows);
 
 }  // namespace orin

@@ -33,6 +33,9 @@ ggml_backend_buffer_ptr pinned_memory(ggml_backend_dev_t device, size_t n_bytes)
 
 DeviceSampling::DeviceSampling(ggml_backend_dev_t device, const DeviceSamplingSizes & sizes)
     : sizes_(sizes), holders_(static_cast<size_t>(sizes.n_sequences)) {
+#ifdef ORIN_CUDA
+    register_sampling_ops();
+#endif
     make_tables(device);
     for (UnderWay & step : steps_) {
         step = make_step(device);
@@ -208,9 +211,8 @@ void DeviceSampling::queue_result(ggml_backend_t backend) {
 }
 
 void DeviceSampling::collect(std::vector<DrawnOutput> & drawn) {
-    UnderWay & oldest = step(n_collected_);
+    UnderWay & oldest = step(n_collected_++);  // whether it failed or not
     ggml_backend_event_synchronize(oldest.is_done.get());
-    n_collected_++;
     drawn.clear();
     for (size_t i = 0; i < oldest.outputs.size(); i++) {
         const int32_t n_logprobs = oldest.outputs[i].n_logprobs;

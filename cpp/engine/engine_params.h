@@ -19,6 +19,10 @@ struct EngineParams {
     int32_t threads = 1;
     std::string kv_type = "f16";
     bool rope = true;
+    // On a GPU that has all layers, where memory is paged:
+    bool sampling = true;  // tokens are drawn there
+    bool uploads = true;   // inputs go there through pinned memory
+    bool lanes = true;     // steps without prompt tokens are padded to few sizes
     Paging paging = Paging::on;
     int32_t page_size = 16;
     int32_t kv_pages = 0;  // that sequences and cached prefixes may take together; holds n_ctx tokens at least

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <random>
 
-#include "paged_computer.h"
+#include "gpu.h"
+#include "gpu_computer.h"
 #include "runtime.h"
 #include "stock_computer.h"
 
@@ -47,31 +48,79 @@ LlamaStepper::LlamaStepper(std::shared_ptr<Model> model, const EngineParams & pa
     if (params_.paging == Paging::off || !use_pages(stop)) {
         use_stock(stop);
     }
+    note_hooks();
+}
+
+// A GPU that does not answer any more takes nothing back, and to ask it would end the process.
+LlamaStepper::~LlamaStepper() {
+    if (model_->gpu() != nullptr && !gpu_memory(model_->gpu())) {
+        (void)computer_.release();
+        (void)hooks_.release();
+        (void)new std::shared_ptr<Model>(model_);
+    }
 }
 
 bool LlamaStepper::use_pages(const StopCheck & stop) {
-    if (!model_->on_cpu()) {
-        refusal_ = "its layers are computed on a GPU";
+    ggml_backend_dev_t gpu = model_->gpu();
+    if (gpu == nullptr && model_->device() != "cpu") {
+        refusal_ = "its layers are not all on one GPU";
         return false;
     }
     scheduler_ = make_scheduler(params_, params_.max_batch, params_.kv_pages, window_of_all_layers(*model_->handle()),
                                 params_.prefix_cache);
-    auto computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_, model_->n_vocab());
-    hooks_ = std::make_unique<EngineHooks>(HookConfig{params_.rope, params_.n_ctx}, &computer->hook());
-    if (!computer->make_contexts(*model_, *hooks_, stop)) {
-        refusal_ = computer->hook().refusal();
+    std::unique_ptr<PagedComputer> computer;
+    std::unique_ptr<GpuComputer> on_gpu;
+    HookConfig hooks{params_.rope, params_.n_ctx};
+    if (gpu == nullptr) {
+        computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_, model_->n_vocab());
+    } else {
+        on_gpu = std::make_unique<GpuComputer>(scheduler_->kv(), params_, *model_);
+        hooks.uploads_to = params_.uploads ? gpu : nullptr;
+        hooks.lane_slots = params_.lanes;
+        hooks.sampling = on_gpu->sampling();
+    }
+    PagedComputer & paged = gpu == nullptr ? *computer : *on_gpu;
+    hooks_ = std::make_unique<EngineHooks>(hooks, &paged.hook());
+    if (!paged.make_contexts(*model_, *hooks_, stop)) {
+        refusal_ = paged.hook().refusal();
         return false;
     }
-    paged_ = &computer->pool();
-    computer_ = std::move(computer);
+    paged_ = &paged;
+    on_gpu_ = on_gpu.get();
+    computer_ = gpu == nullptr ? std::move(computer) : std::move(on_gpu);
     return true;
+}
+
+void LlamaStepper::note_hooks() {
+    const auto note = [&](const char * name, bool is_in_use) {
+        if (is_in_use) {
+            hooks_in_use_.insert(name);
+        }
+    };
+    const bool turns_on_cpu = params_.rope && model_->device() == "cpu";
+    note("rope", turns_on_cpu || hooks_->rope_store().report().n_layers > 0);
+    note("pages", is_paged());
+    note("attention", is_paged() && params_.paging == Paging::on);
+    note("uploads", hooks_->uploads() != nullptr);
+    note("lanes", on_gpu_ != nullptr && params_.lanes);
+    note("sampling", hooks_->sampling() != nullptr);
+}
+
+UploadCounters LlamaStepper::upload_counters() const {
+    return hooks_->uploads() == nullptr ? UploadCounters{} : hooks_->uploads()->counters();
+}
+
+void LlamaStepper::check(const Sampler & sampler, int32_t n_logprobs) const {
+    if (on_gpu_ != nullptr) {
+        on_gpu_->check(sampler, n_logprobs);
+    }
 }
 
 KvPool & LlamaStepper::kv_pool() {
     if (paged_ == nullptr) {
         throw EngineError("the KV cache is not paged" + (refusal_.empty() ? " (--hooks)" : ": " + refusal_));
     }
-    return *paged_;
+    return paged_->pool();
 }
 
 bool LlamaStepper::set_kv_budget(int32_t n_pages) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "../hooks/engine_hooks.h"
@@ -12,10 +13,14 @@
 
 namespace orin {
 
+class GpuComputer;
+class PagedComputer;
+
 class LlamaStepper : public Stepper {
    public:
     // Throws LoadError for a model that does not write text token by token, EngineError.
     LlamaStepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop);
+    ~LlamaStepper() override;
 
     Scheduler & scheduler() override { return *scheduler_; }
     LogitsComputer & computer() override { return *computer_; }
@@ -23,6 +28,12 @@ class LlamaStepper : public Stepper {
     std::vector<int32_t> end_tokens() const override { return model_->eog_tokens(); }
     const EngineParams & params() const { return params_; }
     RopeCounters rope_counters() const { return hooks_->rope_counters(); }
+    // All 0 where inputs are not uploaded.
+    UploadCounters upload_counters() const;
+    // Those of our hooks that serve this model on this device, by the names of EngineConfig.
+    const std::set<std::string> & hooks_in_use() const { return hooks_in_use_; }
+    // Throws EngineError where sampling has no room for what an answer asks. Any thread.
+    void check(const Sampler & sampler, int32_t n_logprobs) const;
     bool is_paged() { return paged_ != nullptr; }
     // Throws EngineError where nothing is paged.
     KvPool & kv_pool();
@@ -35,13 +46,16 @@ class LlamaStepper : public Stepper {
    private:
     bool use_pages(const StopCheck & stop);
     void use_stock(const StopCheck & stop);
+    void note_hooks();
 
     std::shared_ptr<Model> model_;
     const EngineParams params_;
     std::string refusal_;
+    std::set<std::string> hooks_in_use_;
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<EngineHooks> hooks_;
-    KvPool * paged_ = nullptr;
+    PagedComputer * paged_ = nullptr;
+    GpuComputer * on_gpu_ = nullptr;
     std::unique_ptr<LogitsComputer> computer_;  // last: its contexts refer to the members above
 };
 

@@ -4,7 +4,8 @@
 #include <exception>
 
 #include "deep_stack.h"
-#include "ggml-backend.h"
+#include "gpu.h"
+#include "llama-model.h"
 #include "runtime.h"
 
 namespace orin {
@@ -21,14 +22,11 @@ struct ProgressState {
     bool stopped = false;
 };
 
-std::string device_for(int32_t gpu_layers) {
-    for (auto type : {GGML_BACKEND_DEVICE_TYPE_GPU, GGML_BACKEND_DEVICE_TYPE_IGPU}) {
-        ggml_backend_dev_t gpu = gpu_layers == 0 ? nullptr : ggml_backend_dev_by_type(type);
-        if (gpu != nullptr) {
-            return ggml_backend_dev_description(gpu);
-        }
-    }
-    return "cpu";
+// The one that has all layers, or null.
+ggml_backend_dev_t gpu_of(const llama_model & model) {
+    const bool has_all = model.devices.size() == 1 && model.n_gpu_layers() > model.hparams.n_layer_all;
+    return has_all && ggml_backend_dev_type(model.devices[0].dev) != GGML_BACKEND_DEVICE_TYPE_CPU ? model.devices[0].dev
+                                                                                                  : nullptr;
 }
 
 bool on_progress(float fraction, void * data) {
@@ -42,7 +40,7 @@ bool on_progress(float fraction, void * data) {
 }  // namespace
 
 Model::Model(const std::string & path, const ModelParams & params, const Progress & progress) {
-    LoadGuard guard;
+    AbortGuard guard;
     ProgressState state{progress};
     llama_model_params upstream = llama_model_default_params();
     upstream.n_gpu_layers = params.gpu_layers;
@@ -50,16 +48,35 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     upstream.vocab_only = params.vocab_only;
     upstream.progress_callback = on_progress;
     upstream.progress_callback_user_data = &state;
-    model_.reset(llama_model_load_from_file(path.c_str(), upstream));
+    ggml_backend_dev_t gpu = params.gpu_layers == 0 ? nullptr : first_gpu();
+    std::vector<llama_model_tensor_buft_override> places;
+    if (gpu != nullptr && params.table_on_gpu &&
+        can_look_up(gpu, params.table_on_gpu->type, params.table_on_gpu->n_columns)) {
+        places = {{"^token_embd\\.weight$", ggml_backend_dev_buffer_type(gpu)}, {nullptr, nullptr}};
+        upstream.tensor_buft_overrides = places.data();
+    }
+    std::string reason;
+    try {
+        model_.reset(llama_model_load_from_file(path.c_str(), upstream));
+    } catch (const Aborted & aborted) {
+        reason = aborted.what();
+    }
     if (state.stopped) {
         throw Interrupted("loading was stopped before it was done: " + path);
     }
     if (!model_) {
-        const std::string reason = guard.first_error();
-        throw LoadError(path + ": llama.cpp cannot load this model" + (reason.empty() ? "" : ": " + reason));
+        reason = reason.empty() ? guard.first_error() : reason;
+        const std::string what = path + ": llama.cpp cannot load this model";
+        if (gpu != nullptr && is_lack_of_memory(reason)) {
+            throw gpu_error(gpu, what, reason,
+                            "Choose a smaller model, or leave layers to the CPU (-ngl/--gpu-layers).");
+        }
+        throw LoadError(what + (reason.empty() ? "" : ": " + reason));
     }
     vocab_ = llama_model_get_vocab(model_.get());
-    device_ = device_for(params.gpu_layers);
+    device_ = gpu == nullptr ? "cpu" : ggml_backend_dev_description(gpu);
+    gpu_ = gpu_of(*model_);
+    has_table_on_gpu_ = gpu_ != nullptr && !places.empty();
 }
 
 bool Model::is_causal_decoder() const {

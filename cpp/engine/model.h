@@ -4,19 +4,29 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "ggml-backend.h"
 #include "llama.h"
 
 namespace orin {
+
+// The table that tokens are looked up in, as the file has it.
+struct TokenTable {
+    std::string type;  // of ggml, such as "q4_K"
+    int64_t n_columns = 0;
+};
 
 struct ModelParams {
     int32_t gpu_layers = -1;  // -1: all
     bool use_mmap = true;
     bool vocab_only = false;
+    // Kept on the GPU where all layers are and the GPU can look up in it; llama.cpp keeps it on the CPU.
+    std::optional<TokenTable> table_on_gpu;
 };
 
 class Model {
@@ -33,7 +43,10 @@ class Model {
     int32_t n_vocab() const { return llama_vocab_n_tokens(vocab_); }
     // Where the layers are computed: "cpu", or the name of the GPU.
     const std::string & device() const { return device_; }
-    bool on_cpu() const { return device_ == "cpu"; }
+    // The GPU that has all layers, or null.
+    ggml_backend_dev_t gpu() const { return gpu_; }
+    // Whether tokens are looked up there, too.
+    bool has_table_on_gpu() const { return has_table_on_gpu_; }
     // True when the model can be driven token by token with a KV cache of one sequence.
     bool is_causal_decoder() const;
 
@@ -61,6 +74,8 @@ class Model {
     std::unique_ptr<llama_model, Free> model_;
     const llama_vocab * vocab_ = nullptr;
     std::string device_;
+    ggml_backend_dev_t gpu_ = nullptr;
+    bool has_table_on_gpu_ = false;
 };
 
 }  // namespace orin

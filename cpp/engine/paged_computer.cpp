@@ -1,33 +1,49 @@
 #include "paged_computer.h"
 
+#include <algorithm>
+
 #include "clock.h"
 #include "runtime.h"
 
 namespace orin {
 namespace {
 
-PagedHookConfig hook_config(const EngineParams & params) {
+int32_t n_sequences(const EngineParams & params, bool has_idle_lanes) {
+    return params.max_batch + (has_idle_lanes ? 1 : 0);
+}
+
+PagedHookConfig hook_config(const EngineParams & params, bool has_idle_lanes) {
     PagedHookConfig hook;
     hook.max_sequences = params.max_batch;
     hook.max_tokens = params.n_ctx;
-    hook.max_step_tokens = params.chunk_size + params.max_batch;
+    // For memory to be reserved, llama.cpp builds a graph in which all sequences have the same number of tokens.
+    hook.max_step_tokens = params.chunk_size + params.max_batch + n_sequences(params, has_idle_lanes) - 1;
     hook.n_threads = params.threads;
+    hook.idle_sequence = has_idle_lanes ? params.max_batch : -1;
     hook.attention = params.paging == Paging::on;
     return hook;
 }
 
 }  // namespace
 
-PagedComputer::PagedComputer(PagedKv & pages, const EngineParams & params, int32_t n_vocab)
-    : LogitsComputer(n_vocab), params_(params), pool_(pages), hook_(pool_, hook_config(params)) {}
+PagedComputer::PagedComputer(PagedKv & pages, const EngineParams & params, int32_t n_vocab, bool has_idle_lanes)
+    : LogitsComputer(n_vocab),
+      params_(params),
+      has_idle_lanes_(has_idle_lanes),
+      pool_(pages),
+      hook_(pool_, hook_config(params, has_idle_lanes)) {}
 
 bool PagedComputer::make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop) {
     const auto make = [&](int32_t n_tokens) {
-        return make_context(model, params_, {n_tokens, params_.max_batch}, true, hooks, stop);
+        return make_context(model, params_, {n_tokens, n_sequences(params_, has_idle_lanes_)}, true, hooks, stop);
     };
     try {
-        prefill_ = make(params_.chunk_size + params_.max_batch);
-        decode_ = make(params_.max_batch);
+        if (!prefill_) {
+            prefill_ = make(params_.chunk_size + params_.max_batch);
+        }
+        if (!decode_) {
+            decode_ = make(params_.max_batch);
+        }
     } catch (const EngineError &) {
         if (hook_.refusal().empty()) {
             throw;
@@ -36,23 +52,36 @@ bool PagedComputer::make_contexts(Model & model, EngineHooks & hooks, const Stop
     return hook_.refusal().empty();
 }
 
-void PagedComputer::compute(const StepBatch & batch) {
-    const double started = now_ms();
-    pool_.grow();
-    pool_.copy_pages(batch.copies);
+llama_context * PagedComputer::context_for(const StepBatch & batch) const {
+    const bool has_prompt_tokens = static_cast<size_t>(batch.n_decode_rows) < batch.rows.size();
+    return has_prompt_tokens ? prefill_.get() : decode_.get();
+}
+
+void PagedComputer::take_rows(const StepBatch & batch) {
     rows_.clear();
     for (const BatchRow & row : batch.rows) {
-        rows_.add(row.token, row.position, row.sequence, row.wants_logits);
+        // llama.cpp refuses the id of an unknown token; the device does not look at it
+        rows_.add(std::max(row.token, 0), row.position, row.sequence, row.wants_logits);
     }
     output_rows_.clear();
     for (const BatchOutput & output : batch.outputs) {
         output_rows_.push_back(output.row);
     }
-    const bool has_prompt_tokens = static_cast<size_t>(batch.n_decode_rows) < batch.rows.size();
-    last_ = has_prompt_tokens ? prefill_.get() : decode_.get();
+}
+
+void PagedComputer::compute_rows_in(llama_context * context) {
+    last_ = context;
+    n_graphs_built_ += compute_rows(context, rows_);
+}
+
+void PagedComputer::compute(const StepBatch & batch) {
+    const double started = now_ms();
+    pool_.grow();
+    pool_.copy_pages(batch.copies);
+    take_rows(batch);
     const double uploaded = now_ms();
     times_.upload_ms = uploaded - started;
-    n_graphs_built_ += compute_rows(last_, rows_);
+    compute_rows_in(context_for(batch));
     times_.compute_ms = now_ms() - uploaded;
 }
 

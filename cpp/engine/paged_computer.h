@@ -11,14 +11,15 @@ namespace orin {
 
 class PagedComputer : public LogitsComputer {
    public:
-    // `pages` is the scheduler's. Nothing can be computed before make_contexts().
-    PagedComputer(PagedKv & pages, const EngineParams & params, int32_t n_vocab);
+    // `pages` is the scheduler's. Nothing can be computed before make_contexts(). has_idle_lanes: max_batch is the
+    // number of a sequence in llama.cpp whose tokens stand for nobody.
+    PagedComputer(PagedKv & pages, const EngineParams & params, int32_t n_vocab, bool has_idle_lanes = false);
 
     // For EngineHooks; contexts are made with these.
     PagedHook & hook() { return hook_; }
     // False where the model's memory or attention is of a kind that pages do not serve: hook().refusal() says why.
     // Throws EngineError.
-    bool make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop);
+    virtual bool make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop);
 
     void compute(const StepBatch & batch) override;
     const float * logits(size_t output) const override;
@@ -27,15 +28,23 @@ class PagedComputer : public LogitsComputer {
     void trim() override { pool_.trim_if_worthwhile(); }
     KvPool & pool() { return pool_; }
 
-   private:
+   protected:
+    // Prompt tokens or not: the context that computes them.
+    llama_context * context_for(const StepBatch & batch) const;
+    void take_rows(const StepBatch & batch);
+    void compute_rows_in(llama_context * context);
+
     const EngineParams params_;
+    const bool has_idle_lanes_;
     KvPool pool_;
     PagedHook hook_;
     ContextPtr prefill_;
     ContextPtr decode_;
+    RowArrays rows_;
+
+   private:
     llama_context * last_ = nullptr;  // has the logits
     std::vector<int32_t> output_rows_;
-    RowArrays rows_;
 };
 
 }  // namespace orin

@@ -28,7 +28,8 @@ void on_log(ggml_log_level level, const char * text, void *) {
 
 void on_abort(const char * message) {
     if (guard_depth > 0) {
-        throw LoadError(std::string("llama.cpp stopped at an assertion: ") + message);
+        throw Aborted(first_logged_error.empty() ? std::string("llama.cpp stopped at an assertion: ") + message
+                                                 : first_logged_error);
     }
     std::fprintf(stderr, "fatal: llama.cpp stopped at an assertion: %s\n", message);
 }
@@ -44,18 +45,18 @@ void start_runtime() {
     });
 }
 
-LoadGuard::LoadGuard() {
+AbortGuard::AbortGuard() {
     start_runtime();
     if (guard_depth++ == 0) {
         first_logged_error.clear();
     }
 }
 
-LoadGuard::~LoadGuard() {
+AbortGuard::~AbortGuard() {
     guard_depth--;
 }
 
-std::string LoadGuard::first_error() const {
+std::string AbortGuard::first_error() const {
     return first_logged_error;
 }
 

@@ -21,19 +21,30 @@ struct Interrupted : EngineError {
     using EngineError::EngineError;
 };
 
+// llama.cpp would have ended the process: a failed assertion, or a failed call of the GPU. The message is its own.
+struct Aborted : EngineError {
+    using EngineError::EngineError;
+};
+
+// llama.cpp gave a step up and said so.
+struct StepFailed : EngineError {
+    using EngineError::EngineError;
+};
+
 // Starts llama.cpp once per process. Called when a model is loaded, never on import: it may touch the GPU.
 void start_runtime();
 
-// While one lives on a thread, a failed assertion of llama.cpp on that thread throws LoadError instead of aborting
-// the process, and the first error that llama.cpp logs there is kept for the message.
-class LoadGuard {
+// While one lives on a thread, what makes llama.cpp end the process throws Aborted there instead, and the first error
+// that llama.cpp logs is kept for the message.
+class AbortGuard {
    public:
-    LoadGuard();
-    ~LoadGuard();
-    LoadGuard(const LoadGuard &) = delete;
-    LoadGuard & operator=(const LoadGuard &) = delete;
+    AbortGuard();
+    ~AbortGuard();
+    AbortGuard(const AbortGuard &) = delete;
+    AbortGuard & operator=(const AbortGuard &) = delete;
 
-    // The first error that llama.cpp logged on this thread since the guard was made, or "": it names the cause.
+    // The first error that llama.cpp logged on this thread since the outermost guard was made, or "": it names the
+    // cause.
     std::string first_error() const;
 };
 

@@ -7,6 +7,7 @@
 #include "include/orin_hooks.h"
 #include "llama-graph.h"
 #include "rope_node.h"
+#include "sampling_node.h"
 
 namespace orin {
 
@@ -92,6 +93,9 @@ void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memor
         engine.graph_built(result.get_gf());
     } catch (const std::bad_alloc &) {
         // nodes without a table take the stock path
+    }
+    if (engine.sampling() != nullptr) {
+        orin::use_device_sampling(result, *engine.sampling());
     }
 }
 

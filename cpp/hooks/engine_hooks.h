@@ -18,6 +18,7 @@ struct ggml_cgraph;
 namespace orin {
 
 class PagedHook;
+struct SamplingSetup;
 
 struct HookConfig {
     bool rope = true;   // RoPE reads tables; on a GPU it stores K and V into pages, too
@@ -25,6 +26,7 @@ struct HookConfig {
     // On a GPU:
     ggml_backend_dev_t uploads_to = nullptr;  // inputs go there through pinned memory
     bool lane_slots = false;                  // a graph slot for each power of two of outputs
+    SamplingSetup * sampling = nullptr;       // tokens are drawn there
 };
 
 // Must outlive every context it was given to: the nodes of their graphs hold addresses of its tables.
@@ -34,6 +36,9 @@ class EngineHooks {
 
     EngineHooks(const EngineHooks &) = delete;
     EngineHooks & operator=(const EngineHooks &) = delete;
+
+    // What draws tokens in graphs, or null.
+    SamplingSetup * sampling() const { return config_.sampling; }
 
     // Marks the nodes of a new model graph that our code serves. Several contexts may call at once.
     void graph_built(ggml_cgraph * graph);

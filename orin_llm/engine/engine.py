@@ -61,16 +61,13 @@ class Engine(Closeable, LoadedModel):
         self.kv_pages = room.pages
         self.more_room = room.choice
         self.threads = self.config.threads or read_cpu().threads
-        hooks = self.config.hooks.enabled
         self.native_params = _native.EngineParams(
             n_ctx=self.n_ctx,
             chunk_size=self.config.chunk_size,
             max_batch=self.config.max_batch,
             threads=self.threads,
             kv_type=self.config.kv_type,
-            rope="rope" in hooks,
-            paged="pages" in hooks,
-            attention="attention" in hooks,
+            hooks=self.config.hooks.enabled,
             page_size=self.config.page_size,
             kv_pages=room.pages,
             prefix_cache=self.config.prefix_cache,
@@ -209,9 +206,7 @@ class Engine(Closeable, LoadedModel):
         says why pages are.
         """
         device = self.model.device
-        available = {"rope"} if device == "cpu" else set()
-        if self.is_paged:
-            available |= {"pages", "attention"}
+        available = self.runner.hooks
         asked = self.config.hooks.enabled
 
         def state(name: str) -> str:

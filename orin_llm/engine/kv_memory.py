@@ -88,7 +88,7 @@ class KvRoom:
                 f"that this model was trained for: choose at most {n_ctx_train} {_CTX_FLAG}"
             )
         n_ctx = config.n_ctx or min(n_ctx_train, DEFAULT_MAX_CTX)
-        available = read_memory().available
+        available = _available_bytes(header, config)
         if config.kv_memory is None:
             free = max(0, available - weight_bytes(header))
             pages = _default_pages(n_ctx, config, free // 2 // max(1, token_bytes))
@@ -111,6 +111,23 @@ class KvRoom:
         if room < n_ctx:
             return cls(room, pages, f"KV memory {_KV_FLAG}")
         return cls(n_ctx, pages)
+
+
+def wants_all_on_gpu(header: Header, config: EngineConfig) -> bool:
+    """Whether a GPU, where there is one, is to have all layers, and so the KV cache."""
+    n_layers = Hyperparameters(header).integer("block_count")
+    return config.gpu_layers < 0 or config.gpu_layers > n_layers
+
+
+def _available_bytes(header: Header, config: EngineConfig) -> int:
+    """Free memory where weights and KV cache will be."""
+    from orin_llm import _native
+
+    system = read_memory().available
+    gpu = _native.gpu_memory() if wants_all_on_gpu(header, config) else None
+    if gpu is None:
+        return system
+    return min(gpu["free_bytes"], system) if gpu["is_integrated"] else gpu["free_bytes"]
 
 
 def _default_pages(n_ctx: int, config: EngineConfig, most_tokens: int) -> int:

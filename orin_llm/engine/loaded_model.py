@@ -10,6 +10,7 @@ from pathlib import Path
 
 from orin_llm import _native
 from orin_llm.engine.config import EngineConfig
+from orin_llm.engine.kv_memory import wants_all_on_gpu
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.header import Header, read_header
@@ -42,7 +43,11 @@ class LoadedModel:
 
         self._model: _native.Model | None = _native.Model(
             os.fsencode(path),
-            _native.ModelParams(gpu_layers=config.gpu_layers, use_mmap=config.use_mmap),
+            _native.ModelParams(
+                gpu_layers=config.gpu_layers,
+                use_mmap=config.use_mmap,
+                table_on_gpu=_table_on_gpu(header, config),
+            ),
             report,
         )
 
@@ -134,6 +139,13 @@ class LoadedModel:
 
     def _text_of(self, token: int) -> str:
         return "" if token < 0 else self.token_bytes(token, special=True).decode("utf-8", "replace")
+
+
+def _table_on_gpu(header: Header, config: EngineConfig) -> tuple[str, int] | None:
+    """Type and columns of the table of tokens, where it is to be with the layers on a GPU."""
+    tables = [tensor for tensor in header.tensors if tensor.name == "token_embd.weight"]
+    wanted = config.hooks.enabled & {"sampling", "uploads"} and wants_all_on_gpu(header, config)
+    return (tables[0].type, tables[0].shape[0]) if tables and wanted else None
 
 
 def read_model_header(path: str | Path) -> Header:
