@@ -1,0 +1,195 @@
+"""Sequences in pages of a GPU's memory: the CPU's numbers and text, and memory that runs out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import windowed_models
+from completions import assert_nothing_is_left, finish, prompt, start
+from gguf_bytes import Image, Shape, tiny_llama
+from gpu.conftest import OpenEngine
+from gpu.emulated import EmulatedGpu
+from gpu_under_test import KIND
+from numpy.typing import NDArray
+from stepping import step_probe
+
+from orin_llm.engine import Engine, Hooks
+from orin_llm.engine.config import HOOK_NAMES
+from orin_llm.errors import OrinError
+
+HOST_LOGITS = Hooks(frozenset(HOOK_NAMES) - {"sampling"})
+
+# Of logits, whose own root mean square is about 1: keys and values that are rounded to another
+# neighbour. A real GPU multiplies weights in lower precision than the CPU, too.
+ROUNDING = {"f16": 2e-3, "bf16": 1e-2, "q8_0": 1e-2, "q4_0": 0.1}
+WEIGHTS = 0.0 if KIND == "emulated" else 0.02
+
+MODELS: dict[str, Callable[[], Image]] = {
+    "one head for each": lambda: tiny_llama(shape=Shape(n_embd=128, n_head_kv=4)),
+    "eight heads for one": lambda: tiny_llama(shape=Shape(n_embd=256, n_head=8, n_head_kv=1)),
+    "window in some layers": windowed_models.gemma3,
+    "window in all layers": partial(windowed_models.gemma3, pattern=0),
+    "capped scores": windowed_models.gemma2,
+    "sinks": windowed_models.gpt_oss,
+    "shared keys and values": windowed_models.gemma4,
+    # 64 tokens are 64 KiB of keys, a granule of the emulated GPU.
+    "large rows": lambda: tiny_llama(shape=Shape(n_layer=1, n_embd=512, n_head=1, n_head_kv=1)),
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    folder = tmp_path_factory.mktemp("paged")
+
+    def make(kind: str) -> Path:
+        path = folder / f"{kind}.gguf"
+        if not path.exists():
+            path.write_bytes(MODELS[kind]().data)
+        return path
+
+    return make
+
+
+def followed(engine: Engine, n_prompt: int = 50, n_decode: int = 6) -> NDArray[np.float64]:
+    """Logits after a prompt and each of some tokens more: [1 + n_decode, n_vocab]."""
+    session = step_probe(engine)
+    session.prefill(prompt(1, n_prompt))
+    rows = [session.logits()]
+    for token in prompt(2, n_decode):
+        session.decode(token)
+        rows.append(session.logits())
+    return np.array(rows, dtype=np.float64)
+
+
+def difference(open_engine: OpenEngine, model: Path, **config: Any) -> float:
+    """Root mean square, between the GPU's logits and the CPU's."""
+    config = {"hooks": HOST_LOGITS, "chunk_size": 32, "n_ctx": 128, **config}
+    on_gpu = open_engine(model, **config)
+    on_cpu = open_engine(model, **config, gpu_layers=0)
+    assert on_gpu.is_paged and on_gpu.model.device != "cpu"
+    delta = followed(on_gpu) - followed(on_cpu)
+    return float(np.sqrt((delta * delta).mean()))
+
+
+# -- numbers --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kv_type, page_size", [("f16", 8), ("bf16", 16), ("q8_0", 8), ("q4_0", 64)]
+)
+def test_logits_are_the_cpus(
+    open_engine: OpenEngine, model: Callable[[str], Path], kv_type: str, page_size: int
+) -> None:
+    path = model("one head for each")
+    delta = difference(open_engine, path, kv_type=kv_type, page_size=page_size)
+    assert delta < ROUNDING[kv_type] + WEIGHTS
+
+
+@pytest.mark.parametrize("kind", list(MODELS)[1:-1])
+def test_logits_are_the_cpus_for_every_kind_of_attention(
+    open_engine: OpenEngine, model: Callable[[str], Path], kind: str
+) -> None:
+    assert difference(open_engine, model(kind)) < ROUNDING["f16"] + WEIGHTS
+
+
+def test_stock_attention_over_the_pool_reads_what_was_written_there(
+    open_engine: OpenEngine, model: Callable[[str], Path]
+) -> None:
+    cells = Hooks(HOST_LOGITS.enabled - {"attention"})
+    delta = difference(open_engine, model("one head for each"), hooks=cells, kv_type="bf16")
+    assert delta < ROUNDING["bf16"] + WEIGHTS
+
+
+# -- text -----------------------------------------------------------------------------------------
+
+
+def texts(engine: Engine, prompts: list[list[int]], n: int) -> list[tuple[int, ...]]:
+    """Of completions that are computed together."""
+    together = [start(engine, tokens, n) for tokens in prompts]
+    return [finish(completion) for completion in together]
+
+
+def test_completions_in_one_batch_write_what_they_write_on_the_cpu(
+    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    lengths = [1, 5, 16, 33, 31]
+    prompts = [prompt(seed, n) for seed, n in enumerate(lengths)]
+    on_gpu = open_engine(tiny_model, chunk_size=32)
+    on_cpu = open_engine(tiny_model, gpu_layers=0)
+    assert texts(on_gpu, prompts, 16) == texts(on_cpu, prompts, 16)
+    assert_nothing_is_left(on_gpu)
+
+
+def test_more_than_fit_in_memory_take_turns_and_lose_nothing(
+    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    prompts = [prompt(seed, 24) for seed in range(3)]
+    on_gpu = open_engine(tiny_model, n_ctx=64, chunk_size=32, kv_memory=96)
+    on_cpu = open_engine(tiny_model, n_ctx=64, gpu_layers=0)
+    assert texts(on_gpu, prompts, 36) == texts(on_cpu, prompts, 36)
+    assert on_gpu.stats()["requests"]["preempted"] > 0
+    assert_nothing_is_left(on_gpu)
+
+
+def test_a_shared_beginning_is_computed_once(
+    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    system = prompt(1, 64)
+    prompts = [[*system, 110 + i, 111] for i in range(3)]
+    on_gpu, on_cpu = open_engine(tiny_model), open_engine(tiny_model, gpu_layers=0)
+    finish(start(on_gpu, [*system, 101], 1))
+    together = [start(on_gpu, tokens, 8) for tokens in prompts]
+    assert [finish(completion) for completion in together] == texts(on_cpu, prompts, 8)
+    assert [completion.result.cached_tokens for completion in together] == [64] * 3
+
+
+def test_rows_of_the_cache_can_be_read_and_put_back(
+    open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    tokens = prompt(1, 70)
+    engine, other = open_engine(tiny_model), open_engine(tiny_model, page_size=8)
+    text = finish(start(engine, tokens, 4))
+    rows = engine.read_kv(tokens, 0, 70)
+    assert len(rows) == 64 * engine.kv_row_bytes
+    assert other.write_kv(tokens[:64], 0, rows) == 64
+    assert other.read_kv(tokens, 0, 70) == rows
+    completion = start(other, tokens, 4)
+    assert finish(completion) == text
+    assert completion.result.cached_tokens == 64
+
+
+# -- memory ---------------------------------------------------------------------------------------
+
+
+def test_memory_grows_with_use_and_is_given_back(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Callable[[str], Path]
+) -> None:
+    engine = open_engine(model("large rows"))
+    finish(start(engine, prompt(1, 8), 2))
+    at_first = engine.stats()["kv"]["bytes_committed"]
+    finish(start(engine, prompt(2, 180), 2))
+    grown = engine.stats()["kv"]["bytes_committed"]
+    assert at_first < grown
+    free = emulated.free_memory()
+    engine.forget()
+    assert engine.stats()["kv"]["bytes_committed"] == at_first
+    assert emulated.free_memory() - free == grown - at_first
+
+
+def test_too_little_memory_fails_who_asks_for_it_and_nobody_else(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Callable[[str], Path]
+) -> None:
+    engine = open_engine(model("large rows"))
+    text = finish(start(engine, prompt(1, 8), 6))
+    emulated.set_memory((8 << 30) - emulated.free_memory())
+    with pytest.raises(OrinError, match=r"KV cache cannot get .* 0 MiB are free .*--kv-memory"):
+        finish(start(engine, prompt(2, 180), 2))
+    assert finish(start(engine, prompt(1, 8), 6)) == text
+    emulated.set_memory(8 << 30)
+    finish(start(engine, prompt(2, 180), 2))
+    assert_nothing_is_left(engine)
