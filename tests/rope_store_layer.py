@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rope_formula import Rope
 from rope_probe import probe as rope_probe
 
@@ -24,3 +26,14 @@ def layer(rope: Rope, **options: Any) -> _native.testing.RopeStoreProbe:
         if kind in ("q8_0", "q4_0") and size % 64 == 0 and rotation not in options:
             setattr(made, rotation, 64 if rotation == "v_rotation" else size & -size)
     return made
+
+
+def hadamard(x: NDArray[Any], size: int) -> NDArray[np.float64]:
+    """Groups of the last axis by the orthonormal matrix of Sylvester; size 0: as they are."""
+    if size == 0:
+        return x.astype(np.float64)
+    matrix = np.ones((1, 1))
+    while len(matrix) < size:
+        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
+    groups = x.astype(np.float64).reshape(*x.shape[:-1], -1, size)
+    return (groups @ matrix / np.sqrt(size)).reshape(x.shape)

@@ -11,6 +11,7 @@ from gguf.quants import dequantize, quantize
 from kernel_calls import KernelFailed, Kernels
 from numpy.typing import NDArray
 from rope_formula import NEOX, NORM, Rope, exact_rows, llama3_factors, rotate
+from rope_store_layer import hadamard
 
 TYPES = {0: Type.F16, 1: Type.BF16, 2: Type.Q8_0, 3: Type.Q4_0}
 ROW_BYTES = {0: 2.0, 1: 2.0, 2: 34 / 32, 3: 18 / 32}
@@ -21,17 +22,6 @@ def projections(seed: int, n_tokens: int, heads: int, kv_heads: int, dim_k: int,
     rng = np.random.default_rng(seed)
     shapes = ((heads, dim_k), (kv_heads, dim_k), (kv_heads, dim_v))
     return tuple(rng.normal(size=(n_tokens, *shape)).astype(np.float32) for shape in shapes)
-
-
-def hadamard(x: NDArray[Any], size: int) -> NDArray[np.float64]:
-    """Groups of the last axis by the orthonormal matrix of Sylvester."""
-    if size == 0:
-        return x.astype(np.float64)
-    matrix = np.ones((1, 1))
-    while len(matrix) < size:
-        matrix = np.block([[matrix, matrix], [matrix, -matrix]])
-    groups = x.astype(np.float64).reshape(*x.shape[:-1], -1, size)
-    return (groups @ matrix / np.sqrt(size)).reshape(x.shape)
 
 
 def call(kernels: Kernels, q: Any, k: Any, v: Any, rope: Rope | None = None, **other: Any) -> Any:
