@@ -28,6 +28,7 @@ class LlamaStepper : public Stepper {
     std::vector<int32_t> end_tokens() const override { return model_->eog_tokens(); }
     const EngineParams & params() const { return params_; }
     RopeCounters rope_counters() const { return hooks_->rope_counters(); }
+    RopeStoreReport rope_store_report() const { return hooks_->rope_store().report(); }
     // All 0 where inputs are not uploaded.
     UploadCounters upload_counters() const;
     // Those of our hooks that serve this model on this device, by the names of EngineConfig.
