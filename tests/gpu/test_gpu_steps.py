@@ -1,0 +1,154 @@
+"""Steps on a GPU: what is queued, what is captured, and that the text is the CPU's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from completions import assert_nothing_is_left, finish, prompt, settle, start
+from gguf_bytes import Shape, tiny_llama
+from gpu.conftest import OpenEngine
+from gpu.emulated import EmulatedGpu
+
+from orin_llm.engine import Engine
+from orin_llm.engine.config import HOOK_NAMES
+from orin_llm.engine.state import load_state, save_state
+
+TIE = 1e-2  # between the two likeliest log-probabilities
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers, heads of 64, 300 tokens, weights in F32."""
+    path = tmp_path_factory.mktemp("models") / "steps.gguf"
+    path.write_bytes(tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1)).data)
+    return path
+
+
+def write_all(engine: Engine, sizes: list[int], n: int = 6) -> list[tuple[int, ...]]:
+    """Completions of prompts of these lengths, all at once."""
+    started = [start(engine, prompt(size, size), n) for size in sizes]
+    return [finish(completion) for completion in started]
+
+
+def test_no_step_waits_for_the_gpu_to_bring_its_inputs(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model)
+    emulated.reset_counters()
+    write_all(engine, [20, 30, 40])
+    counted = emulated.counters()
+    assert counted.get("stream_synchronizes", 0) == 0
+    assert counted.get("blocking_sets", 0) == counted.get("blocking_gets", 0) == 0
+    uploads = engine.runner.upload_counters()
+    assert uploads["copies"] >= 3 * uploads["steps"]
+    assert uploads["fallbacks"] == 0
+
+
+def test_stock_waits_for_each_input(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model, hooks="-uploads")
+    emulated.reset_counters()
+    write_all(engine, [20])
+    counted = emulated.counters()
+    steps = engine.stats()["steps"]["total"]
+    assert counted["stream_synchronizes"] >= 3 * steps
+    assert engine.runner.upload_counters()["copies"] == 0
+
+
+def test_four_bytes_by_token_come_back_from_the_gpu(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model)
+    emulated.reset_counters()
+    texts = write_all(engine, [20, 30, 40])
+    assert emulated.counters()["bytes_to_host"] == 4 * sum(map(len, texts))
+
+
+def test_a_graph_is_captured_once_for_each_number_of_lanes(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model, max_batch=8)
+    emulated.reset_counters()
+    # Prompts of different lengths: a step with prompt tokens is never the one before.
+    write_all(engine, [20], 8)
+    assert emulated.counters()["graphs_captured"] == 1
+    write_all(engine, [21, 31, 41], 8)  # 4 lanes, one of them idle
+    write_all(engine, [22, 32], 8)
+    assert emulated.counters()["graphs_captured"] == 3
+    long = start(engine, prompt(1, 17), 60)  # others join and leave while its context grows
+    for sizes in ([24], [25, 35, 45], [26, 36]):
+        write_all(engine, sizes, 5)
+    finish(long)
+    for sizes in ([27], [28, 38], [29, 39, 49, 59]):
+        write_all(engine, sizes, 5)
+    assert emulated.counters()["graphs_captured"] == 3
+
+
+def test_without_lanes_each_number_of_sequences_is_captured_anew(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model, hooks="-lanes")
+    emulated.reset_counters()
+    for sizes in ([20, 30], [21, 31, 41], [22, 32]):
+        write_all(engine, sizes, 8)
+    assert emulated.counters()["graphs_captured"] >= 3
+
+
+def test_greedy_text_is_the_cpus(open_engine: OpenEngine, model: Path) -> None:
+    on_gpu, on_cpu = (open_engine(model, gpu_layers=layers) for layers in (-1, 0))
+    assert on_gpu.backend["hooks"] == dict.fromkeys(HOOK_NAMES, "on")
+    assert on_cpu.runner.hooks == {"rope", "pages", "attention"}
+    prompts = [prompt(seed, 10 + 9 * seed) for seed in range(5)]
+    started = [start(on_gpu, tokens, 64) for tokens in prompts]
+    for tokens, completion in zip(prompts, started, strict=True):
+        expected = start(on_cpu, tokens, 64, logprobs=2)
+        finish(expected)
+        for place, token in enumerate(finish(completion)):
+            if token != expected.result.token_ids[place]:
+                first, second = sorted(expected.result.logprobs[place].top.values())[:-3:-1]
+                assert first - second < TIE, place
+                break
+
+
+@pytest.mark.parametrize("off", [(), *((name,) for name in HOOK_NAMES), ("sampling", "uploads")])
+def test_any_hook_may_be_off(open_engine: OpenEngine, model: Path, off: tuple[str, ...]) -> None:
+    on_cpu = open_engine(model, gpu_layers=0)
+    engine = open_engine(model, hooks=",".join(f"-{name}" for name in off))
+    assert write_all(engine, [20, 30, 40]) == write_all(on_cpu, [20, 30, 40])
+
+
+def test_smollm2_writes_the_text_that_the_cpu_writes(
+    open_engine: OpenEngine, smollm2: Path
+) -> None:
+    on_gpu, on_cpu = (open_engine(smollm2, gpu_layers=layers) for layers in (-1, 0))
+    tokens = on_gpu.tokenize("The capital of France is")
+    assert finish(start(on_gpu, tokens, 6)) == finish(start(on_cpu, tokens, 6))
+
+
+def test_a_cancelled_completion_leaves_the_others_alone(
+    open_engine: OpenEngine, model: Path
+) -> None:
+    engine, on_cpu = (open_engine(model, gpu_layers=layers) for layers in (-1, 0))
+    kept = start(engine, prompt(1, 20), 20)
+    dropped = start(engine, prompt(2, 30), 200)
+    next(dropped)
+    dropped.close()
+    assert finish(kept) == finish(start(on_cpu, prompt(1, 20), 20))
+    settle(engine)
+    assert_nothing_is_left(engine)
+
+
+def test_a_state_is_saved_from_the_gpu_and_restored_there(
+    open_engine: OpenEngine, model: Path, tmp_path: Path
+) -> None:
+    tokens = prompt(3, 50)
+    first = open_engine(model)
+    text = finish(start(first, tokens, 8))
+    assert save_state(first, tokens, tmp_path / "state") == 48
+    second = open_engine(model)
+    assert load_state(second, tmp_path / "state") == tuple(tokens[:48])
+    again = start(second, tokens, 8)
+    assert finish(again) == text
+    assert again.result.cached_tokens == 48
