@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "../../cpp/hooks/include/orin_hooks.h"
+#include "../simt/counters.h"
 #include "ggml-cpu.h"
 #include "ggml-impl.h"
 
@@ -43,6 +44,7 @@ void StockNodes::finish() {
 
 // One thread: several would wait for each other at every node, which takes long on a busy machine.
 void StockNodes::run() {
+    simt::count("stock_nodes", static_cast<int64_t>(nodes_.size()));
     static std::vector<uint8_t> work;
     ggml_cplan plan = ggml_graph_plan(graph_, 1, nullptr);
     work.resize(std::max(work.size(), plan.work_size));
