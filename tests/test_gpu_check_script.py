@@ -263,7 +263,8 @@ def test_a_rehearsal_measures_a_tiny_model_with_hooks_on_and_off(rehearsal: Rehe
     assert decode[0]["engine"]["hooks"]["attention"] == "on"
     assert decode[1]["engine"]["hooks"]["attention"] == "off"
     assert len(rehearsal.steps["growth.tiny"]["result"]["itl_ms"][0]) == 511
-    assert rehearsal.steps["greedy"]["result"]["agrees"] is True
+    greedy = rehearsal.steps["greedy"]["result"]
+    assert greedy["agrees"] is True and greedy["stock"]["prompts"] == 5
     report = check("--report", str(rehearsal.out), env=variables()).stdout
     assert "| tiny decode: single p16 n16 d64 |" in report and "rehearsal" in report
 

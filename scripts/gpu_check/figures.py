@@ -110,4 +110,5 @@ def _greedy_target(result: dict[str, Any]) -> Target:
     value = f"{result['equal']} of {result['prompts']} equal"
     if apart := result["differences"]:
         value += f", apart by {max(one['gap'] for one in apart):.2g}"
+    value += f" ({result['model']}; {result['stock']['equal']} with the hooks off)"
     return Target(what, value, wanted, result["agrees"])

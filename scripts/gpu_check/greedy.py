@@ -15,15 +15,23 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 def greedy(shape: str, context: Context) -> Found:
-    """The step: the default model where it is here, else the synthetic one."""
+    """The step: the default model where it is here, else the synthetic one.
+
+    The texts of the GPU without hooks are compared, too: what rounding does by itself.
+    """
     try:
         model = resolve(DEFAULT_MODEL)
     except OrinError:
         model = context.model(shape)
-    arguments = (str(model), str(context.sizes.greedy), context.threads)
-    cpu = context.need(python("gpu_check.greedy_child", *arguments, "gaps"), "cpu", _NO_GPU)
-    gpu = context.need(python("gpu_check.greedy_child", *arguments), "gpu")
-    return {"model": model.name, **compare(json.loads(cpu.out), json.loads(gpu.out))}
+
+    def texts(name: str, *how: str, environ: dict[str, str] | None = None) -> Any:
+        arguments = (str(model), str(context.sizes.greedy), context.threads, *how)
+        command = python("gpu_check.greedy_child", *arguments)
+        return json.loads(context.need(command, name, environ).out)
+
+    cpu = texts("cpu", "all", "gaps", environ=_NO_GPU)
+    stock = compare(cpu, texts("stock", "none"))
+    return {"model": model.name, **compare(cpu, texts("gpu", "all")), "stock": stock}
 
 
 def compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> Found:

@@ -1,6 +1,6 @@
 """Prints greedy texts of an engine on whatever device it finds.
 
-    python -m gpu_check.greedy_child MODEL TOKENS THREADS [gaps]
+    python -m gpu_check.greedy_child MODEL TOKENS THREADS HOOKS [gaps]
 
 With `gaps`, also the distance of the two likeliest logits at each place.
 """
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from orin_llm.engine import Engine, EngineConfig, Request, SamplingParams
+from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 
 PROMPTS = (
     "The capital of France is",
@@ -25,8 +25,8 @@ PROMPTS = (
 
 def main() -> None:
     model, n_tokens, threads = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    wants_gaps = sys.argv[4:] == ["gaps"]
-    config = EngineConfig(n_ctx=512, max_batch=1, threads=threads, publish=False)
+    hooks, wants_gaps = Hooks.parse(sys.argv[4]), sys.argv[5:] == ["gaps"]
+    config = EngineConfig(n_ctx=512, max_batch=1, threads=threads, hooks=hooks, publish=False)
     with Engine(model, config) as engine:
         texts = [_write(engine, prompt, n_tokens, wants_gaps) for prompt in PROMPTS]
         print(json.dumps({"device": engine.backend["device"], "texts": texts}))
