@@ -156,6 +156,8 @@ class Runner:
     @property
     def refusal(self) -> str: ...  # why not, or ""
     @property
+    def kv_memory(self) -> str: ...  # how the KV cache gets memory; "" where it is not paged
+    @property
     def hooks(self) -> set[str]: ...  # that serve this model on this device
     def submit(
         self,

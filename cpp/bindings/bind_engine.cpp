@@ -46,6 +46,7 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
     params.sampling = hooks.count("sampling") > 0;
     params.uploads = hooks.count("uploads") > 0;
     params.lanes = hooks.count("lanes") > 0;
+    params.growth = hooks.count("growth") > 0;
     const Paging paged = hooks.count("attention") > 0 ? Paging::on : Paging::cells_only;
     params.paging = hooks.count("pages") > 0 ? paged : Paging::off;
     params.page_size = page_size;
@@ -150,6 +151,7 @@ void bind_engine(py::module_ & m) {
         .def_property_readonly("chunk_size",
                                [](const RunnerHandle & runner) { return runner.stepper().params().chunk_size; })
         .def_property_readonly("hooks", [](const RunnerHandle & runner) { return runner.stepper().hooks_in_use(); })
+        .def_property_readonly("kv_memory", [](const RunnerHandle & runner) { return runner.stepper().kv_memory(); })
         .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
         .def(
             "submit",

@@ -101,9 +101,14 @@ void LlamaStepper::note_hooks() {
     note("rope", turns_on_cpu || hooks_->rope_store().report().n_layers > 0);
     note("pages", is_paged());
     note("attention", is_paged() && params_.paging == Paging::on);
+    note("growth", is_paged() && paged_->pool().storage()->growth().grows);
     note("uploads", hooks_->uploads() != nullptr);
     note("lanes", on_gpu_ != nullptr && params_.lanes);
     note("sampling", hooks_->sampling() != nullptr);
+}
+
+std::string LlamaStepper::kv_memory() const {
+    return is_paged() ? paged_->pool().storage()->growth().how : "";
 }
 
 UploadCounters LlamaStepper::upload_counters() const {

@@ -35,7 +35,9 @@ class LlamaStepper : public Stepper {
     const std::set<std::string> & hooks_in_use() const { return hooks_in_use_; }
     // Throws EngineError where sampling has no room for what an answer asks. Any thread.
     void check(const Sampler & sampler, int32_t n_logprobs) const;
-    bool is_paged() { return paged_ != nullptr; }
+    bool is_paged() const { return paged_ != nullptr; }
+    // How the KV cache gets memory, and where it does not grow, why; "" where nothing is paged.
+    std::string kv_memory() const;
     // Throws EngineError where nothing is paged.
     KvPool & kv_pool();
     // Pages that may be in use or cached; memory beyond them is given back. False, and nothing changed, where running

@@ -203,7 +203,7 @@ class Engine(Closeable, LoadedModel):
         """Where the work runs and which of our hooks are on, for machine-readable output.
 
         A hook that was asked for and does not serve this model or device is `unavailable`; `note`
-        says why pages are.
+        says why pages are. `kv_memory` is how the KV cache gets memory, or why that does not grow.
         """
         device = self.model.device
         available = self.runner.hooks
@@ -218,6 +218,8 @@ class Engine(Closeable, LoadedModel):
             "device": device,
             "hooks": {name: state(name) for name in HOOK_NAMES},
         }
+        if self.is_paged:
+            backend["kv_memory"] = self.runner.kv_memory
         if self.runner.refusal:
             backend["note"] = f"the KV cache is not paged: {self.runner.refusal}"
         return backend

@@ -181,6 +181,19 @@ def test_memory_grows_with_use_and_is_given_back(
     assert emulated.free_memory() - free == grown - at_first
 
 
+def test_memory_may_be_one_allocation(
+    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    growing, whole = open_engine(tiny_model), open_engine(tiny_model, hooks="-growth")
+    for engine, state, how in ((growing, "on", "virtual memory"), (whole, "off", "one allocation")):
+        backend: Any = engine.backend
+        assert backend["hooks"]["growth"] == state and how in backend["kv_memory"]
+    committed = whole.stats()["kv"]["bytes_committed"]
+    assert committed >= whole.stats()["kv"]["bytes_reserved"]
+    assert finish(start(whole, prompt(1, 20), 4)) == finish(start(growing, prompt(1, 20), 4))
+    assert whole.stats()["kv"]["bytes_committed"] == committed
+
+
 def test_too_little_memory_fails_who_asks_for_it_and_nobody_else(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Callable[[str], Path]
 ) -> None:
