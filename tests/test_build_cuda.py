@@ -50,7 +50,13 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     machine = Machine(tmp_path)
     (machine.programs / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
     monkeypatch.setenv("PATH", str(machine.programs))
-    for name in ("CUDA_HOME", "CUDA_PATH", "ORIN_LLM_CUDA", "ORIN_LLM_CUDA_ARCH"):
+    for name in (
+        "CUDA_HOME",
+        "CUDA_PATH",
+        "ORIN_LLM_CUDA",
+        "ORIN_LLM_CUDA_ARCH",
+        "ORIN_LLM_CUDA_VMM",
+    ):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(cuda, "_COMPATIBLE", machine.device_tree)
     monkeypatch.setattr(cuda, "_INSTALL_FOLDER", tmp_path / "local")
@@ -86,6 +92,19 @@ def test_the_architecture_can_be_chosen_for_another_machine(
     plan = plan_cuda()
     assert plan.architectures == "87-real;80-virtual"
     assert "ORIN_LLM_CUDA_ARCH" in plan.why
+
+
+def test_llama_cpps_other_allocator_can_be_chosen(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.add_nvcc()
+    machine.add_gpus("8.7")
+    assert plan_cuda().vmm
+    monkeypatch.setenv("ORIN_LLM_CUDA_VMM", "off")
+    assert not plan_cuda().vmm
+    monkeypatch.setenv("ORIN_LLM_CUDA_VMM", "never")
+    with pytest.raises(BuildError, match="ORIN_LLM_CUDA_VMM"):
+        plan_cuda()
 
 
 def test_nvcc_is_found_where_cuda_is_installed_though_not_on_path(

@@ -37,7 +37,7 @@ def test_virtual_memory_that_fails_hurts_a_build_that_uses_it() -> None:
     probe = replace(PROBE, vmm=False, vmm_problem=RESERVE)
     finding = only(cuda=probe)
     assert (finding.check, finding.level) == ("CUDA allocator", "hurts")
-    assert RESERVE in finding.found and "GGML_CUDA_NO_VMM" in finding.fix
+    assert RESERVE in finding.found and "ORIN_LLM_CUDA_VMM=off" in finding.fix
     gpu, finding = spoilt(cuda=probe, build=CPU_ONLY)
     assert (gpu.check, finding.check, finding.level) == ("GPU", "CUDA allocator", "warning")
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "../sampling/rule.h"
-#include "runtime.h"
+#include "gpu.h"
 
 namespace orin {
 namespace {
@@ -61,10 +61,9 @@ void DeviceSampling::make_tables(ggml_backend_dev_t device) {
     ggml_backend_buffer_type_t type = ggml_backend_dev_buffer_type(device);
     tables_.reset(ggml_backend_alloc_ctx_tensors_from_buft(context_.get(), type));
     if (!tables_) {
-        throw EngineError("no room on the GPU for sampling (" + std::to_string(n_workspace >> 20) + " MiB for " +
-                          std::to_string(sizes_.max_outputs) +
-                          " sequences at once, and their tables): try a smaller --max-batch or --kv-memory, or sample "
-                          "on the CPU (--hooks -sampling)");
+        throw gpu_error(device, "sampling for " + std::to_string(sizes_.max_outputs) + " sequences at once",
+                        "there is no room for its tables",
+                        "Lower max_batch or --kv-memory, or sample on the CPU (--hooks -sampling).");
     }
     ggml_backend_buffer_clear(tables_.get(), 0);
 }

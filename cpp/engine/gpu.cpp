@@ -12,7 +12,9 @@ namespace {
 
 std::string size_text(int64_t bytes) {
     std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+    const bool is_much = bytes >= 1 << 30;
+    std::snprintf(text.data(), text.size(), "%.1f %s", static_cast<double>(bytes) / (is_much ? 1 << 30 : 1 << 20),
+                  is_much ? "GiB" : "MiB");
     return text.data();
 }
 

@@ -61,8 +61,8 @@ def virtual_memory(machine: Machine) -> Iterator[Finding]:
             "hurts" if machine.build.cuda else "warning",
             f"virtual memory fails, and a model does not load: {probe.vmm_problem}",
             expected=f"addresses for a pool of {size_text(POOL_BYTES)}, as llama.cpp takes them",
-            fix="reboot and look again; if it stays so, llama.cpp has to be built with "
-            "GGML_CUDA_NO_VMM (its other allocator, some 2 % slower)",
+            fix="reboot and look again; if it stays so, build with llama.cpp's other allocator, "
+            "some 2 % slower: ORIN_LLM_CUDA_VMM=off scripts/build.sh",
         )
     else:
         found = "no virtual memory: memory is taken block by block, and does not grow"

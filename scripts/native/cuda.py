@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from native.errors import BuildError
@@ -35,18 +35,20 @@ class CudaPlan:
     nvcc: str = ""
     version: str = ""
     architectures: str = ""  # as CMake takes them, such as 87-real
+    vmm: bool = True  # llama.cpp's pool grows by CUDA's virtual memory, where the GPU has it
 
 
 def plan_cuda() -> CudaPlan:
-    """Read ORIN_LLM_CUDA (auto, on, off) and look at the machine.
+    """Read ORIN_LLM_CUDA (auto, on, off) and ORIN_LLM_CUDA_VMM (on, off); look at the machine.
 
     Under `auto` whatever is missing means a build for the CPU; under `on` it is a BuildError.
     """
     mode = read_switch("ORIN_LLM_CUDA", ("auto", "on", "off"), default="auto")
+    vmm = read_switch("ORIN_LLM_CUDA_VMM", ("on", "off"), default="on") == "on"
     if mode == "off":
         return CudaPlan(False, "ORIN_LLM_CUDA=off")
     try:
-        return _find_cuda()
+        return replace(_find_cuda(), vmm=vmm)
     except BuildError as missing:
         if mode == "on":
             raise BuildError(f"ORIN_LLM_CUDA=on, but {missing}") from None

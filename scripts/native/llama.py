@@ -64,6 +64,8 @@ class LlamaBuild:
                 "GGML_CUDA_NCCL": "OFF",
                 "GGML_CUDA_FA_QUANTS": _CUDA_KV_TYPES,
             }
+            if not self.cuda.vmm:
+                options["GGML_CUDA_NO_VMM"] = "ON"
         return options
 
     def key(self) -> str:

@@ -1,0 +1,68 @@
+"""A GPU without memory to spare: an error that says what to do, and an engine that lives on."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import pytest
+from completions import assert_nothing_is_left, finish, prompt, settle, start
+from gguf_bytes import Shape, tiny_llama
+from gpu.conftest import OpenEngine
+from gpu.emulated import EmulatedGpu
+
+from orin_llm.errors import OrinError
+
+TOTAL = 8 << 30  # of the emulated GPU, at first
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "memory.gguf"
+    path.write_bytes(tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1)).data)
+    return path
+
+
+def bytes_of_an_engine(emulated: EmulatedGpu, open_engine: OpenEngine, model: Path) -> int:
+    engine = open_engine(model)
+    used = TOTAL - emulated.free_memory()
+    engine.close()
+    assert emulated.free_memory() == TOTAL
+    return used
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.8, 0.97])
+def test_an_engine_that_does_not_fit_is_refused_and_leaves_nothing(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path, share: float
+) -> None:
+    emulated.set_memory(int(share * bytes_of_an_engine(emulated, open_engine, model)))
+    before = emulated.free_memory()
+    with pytest.raises(OrinError, match=r"B (is available|of .*are free).*([Ss]maller|[Ll]ower)"):
+        open_engine(model)
+    gc.collect()  # the error's frames hold what was loaded
+    assert emulated.free_memory() == before
+    emulated.set_memory(TOTAL)
+    assert len(finish(start(open_engine(model), prompt(1, 20), 3))) == 3
+
+
+def test_a_step_without_memory_ends_its_completions_and_no_others(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model)
+    emulated.set_memory(TOTAL - emulated.free_memory())
+    with pytest.raises(OrinError, match=r"MiB .* are free .*lower --kv-memory"):
+        finish(start(engine, prompt(1, 200), 10))
+    settle(engine)
+    assert_nothing_is_left(engine)
+    emulated.set_memory(TOTAL)
+    on_cpu = open_engine(model, gpu_layers=0)
+    assert finish(start(engine, prompt(1, 200), 5)) == finish(start(on_cpu, prompt(1, 200), 5))
+
+
+def test_the_gpus_free_memory_limits_the_kv_cache(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    emulated.set_memory(16 << 20)
+    engine = open_engine(model, max_batch=64, gpu_layers=-1)
+    assert engine.kv_pages * engine.config.page_size * engine.kv_row_bytes < 8 << 20
+    assert engine.kv_pages > 16
