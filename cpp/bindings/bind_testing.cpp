@@ -13,6 +13,7 @@
 #include "kv_storage_probe.h"
 #include "rope_probe.h"
 #include "rope_store_probe.h"
+#include "sampling_probe.h"
 #include "step_probe.h"
 
 namespace py = pybind11;
@@ -148,6 +149,9 @@ void bind_testing(py::module_ & m) {
     bind_attention_probe(m);
     bind_graph_probe(m);
     bind_rope_store_probe(m);
+#ifdef ORIN_CUDA
+    bind_sampling_probe(m);
+#endif
 
     m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
           py::arg("n_threads") = 1, py::arg("gpu") = false);

@@ -105,9 +105,6 @@ void DeviceSampling::prepare(const StepBatch & batch, const std::vector<OutputDr
     if (n_prepared_ - n_collected_ == static_cast<int64_t>(steps_.size())) {
         throw std::logic_error("more steps are under way than sampling has results for");
     }
-    if (last_backend_ != nullptr && last_backend_ != backend) {
-        ggml_backend_event_wait(backend, step(n_prepared_ - 1).is_done.get());
-    }
     UnderWay & prepared = step(n_prepared_);
     prepared.n_uploaded = 0;
     prepared.outputs.clear();
@@ -130,7 +127,6 @@ void DeviceSampling::prepare(const StepBatch & batch, const std::vector<OutputDr
     idle.n_logprobs = -1;
     told.lanes.resize(told.lanes.size() + static_cast<size_t>(n_idle), idle);
     n_prepared_++;
-    last_backend_ = backend;
 }
 
 size_t DeviceSampling::n_under_way(RequestId request) const {

@@ -35,8 +35,8 @@ class DeviceSampling {
     // Throws EngineError where an answer asks for more than there is room for. Any thread.
     void check(const Sampler & sampler, int32_t n_logprobs) const;
 
-    // In this order for each step, and at most two that are not collected; `backend` computes it. Steps of several
-    // backends are computed in the order in which they are prepared.
+    // In this order for each step, and at most two that are not collected. `backend` computes it, after all that was
+    // queued before on another one (StreamOrder).
     //
     // Before a graph of batch.rows, then n_idle rows that are outputs and that nobody asks for.
     void prepare(const StepBatch & batch, const std::vector<OutputDraw> & draws, int32_t n_idle,
@@ -86,7 +86,6 @@ class DeviceSampling {
     std::array<UnderWay, 2> steps_;
     int64_t n_prepared_ = 0;
     int64_t n_collected_ = 0;
-    ggml_backend_t last_backend_ = nullptr;
 };
 
 }  // namespace orin

@@ -1,5 +1,5 @@
 // Drawing tokens in a model graph on a GPU, and computing a token that the step before has drawn, which the host has
-// not seen. docs/sampling.md describes the rule, docs/hooks.md where this sits.
+// not seen: docs/sampling.md.
 #pragma once
 
 #include <cstddef>
