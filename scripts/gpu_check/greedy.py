@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpu_check.steps import Context, Found, python
-from orin_llm.errors import OrinError
-from orin_llm.models.names import DEFAULT_MODEL
-from orin_llm.models.store import resolve
+from gpu_check.steps import Context, Found, default_model, python
 
 TIE = 1e-2  # the likeliest two logits so near: either may be the first
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
@@ -19,10 +16,7 @@ def greedy(shape: str, context: Context) -> Found:
 
     The texts of the GPU without hooks are compared, too: what rounding does by itself.
     """
-    try:
-        model = resolve(DEFAULT_MODEL)
-    except OrinError:
-        model = context.model(shape)
+    model = default_model() or context.model(shape)
 
     def texts(name: str, *how: str, environ: dict[str, str] | None = None) -> Any:
         arguments = (str(model), str(context.sizes.greedy), context.threads, *how)

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_check.command import Done, run_program
+from orin_llm.errors import OrinError
+from orin_llm.models.names import DEFAULT_MODEL
+from orin_llm.models.store import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
 Found = dict[str, Any]
@@ -122,6 +125,14 @@ class Step:
 
     def is_named(self, group: str) -> bool:
         return self.name == group or self.name.startswith(f"{group}.")
+
+
+def default_model() -> Path | None:
+    """The default model where it has been pulled: nothing is fetched here."""
+    try:
+        return resolve(DEFAULT_MODEL)
+    except OrinError:
+        return None
 
 
 def python(module: str, *arguments: str) -> list[str]:
