@@ -38,7 +38,7 @@ CUDA = Build(
 MODES = parse_power_modes(nvpmodel_conf(MODES_64))
 PROBE = CudaProbe(
     driver="12.6", name="Orin", compute_capability="8.7", integrated=True, total_bytes=64 << 30,
-    vmm=True, largest_bytes=8 << 30, copy_gb_s=160.0,
+    vmm=True, kv_grows=True, largest_bytes=8 << 30, copy_gb_s=160.0,
 )  # fmt: skip
 READING = Reading(
     0, ("tegrastats", "sysfs", "jtop"), emc_mhz=204, largest_free_block_bytes=4 << 20,

@@ -48,6 +48,14 @@ def test_a_gpu_without_virtual_memory_is_a_note() -> None:
     assert only(cuda=replace(PROBE, vmm=None)).level == "unknown"
 
 
+def test_a_kv_cache_that_is_one_allocation_is_a_note_with_the_reason() -> None:
+    finding = only(cuda=replace(PROBE, kv_grows=False, kv_problem="cuMemMap: CUDA_ERROR_UNKNOWN"))
+    assert (finding.check, finding.level) == ("KV cache", "note")
+    assert "one allocation" in finding.found and "cuMemMap: CUDA_ERROR_UNKNOWN" in finding.found
+    assert "--kv-memory" in finding.fix
+    assert only(cuda=replace(PROBE, kv_grows=None)).level == "unknown"
+
+
 @pytest.mark.parametrize(
     ("largest", "level"), [(4 << 30, "note"), ((4 << 30) - 1, "hurts"), (0, "hurts")]
 )

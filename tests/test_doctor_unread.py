@@ -28,7 +28,7 @@ UNREAD: dict[str, dict[str, Any]] = {
         if field.name not in ("at_ms", "sources")
     },
     "cuda": {
-        field.name: None if field.name in ("vmm", "largest_bytes", "copy_gb_s") else ""
+        field.name: None if field.name in ("vmm", "kv_grows", "largest_bytes", "copy_gb_s") else ""
         for field in fields(type(GOOD.cuda or GOOD))
         if field.name not in ("integrated", "total_bytes")
     },

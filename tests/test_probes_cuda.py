@@ -27,6 +27,7 @@ WELL = CudaProbe(
     integrated=False,
     total_bytes=64 * GIB,
     vmm=True,
+    kv_grows=True,
     largest_bytes=8 * GIB,
     copy_gb_s=pytest.approx(100),
 )
@@ -203,6 +204,7 @@ def test_virtual_memory_that_fails_is_given_back_and_the_rest_is_tried(
     driver.set(FAIL=f"{call}:2")
     probe = probe_cuda()
     assert (probe.vmm, probe.vmm_problem) == (False, f"{call}{size}: {OUT_OF_MEMORY}")
+    assert probe.kv_grows is False and probe.kv_problem.startswith(call)
     assert (probe.problem, probe.largest_bytes) == ("", 8 * GIB)
     assert driver.left == 0
 
@@ -212,10 +214,20 @@ def test_virtual_memory_that_cannot_be_given_back_is_a_problem_of_it(driver: Dri
     assert probe_cuda().vmm is False
 
 
+def test_a_kv_cache_may_grow_where_the_pool_finds_no_addresses(driver: Driver) -> None:
+    driver.set(ADDRESSES=8 * GIB)
+    probe = probe_cuda()
+    assert probe.vmm is False and "cuMemAddressReserve of 34.36 GB" in probe.vmm_problem
+    assert (probe.kv_grows, probe.kv_problem) == (True, "")
+    assert driver.calls("cuMemAddressReserve") == [32 * GIB, 2 * MIB]
+    assert driver.left == 0
+
+
 def test_a_gpu_without_virtual_memory_is_not_asked_for_it(driver: Driver) -> None:
     driver.set(VMM=0)
     probe = probe_cuda()
     assert (probe.vmm, probe.vmm_problem) == (False, "the driver says that this GPU has none")
+    assert (probe.kv_grows, probe.kv_problem) == (probe.vmm, probe.vmm_problem)
     assert driver.calls("cuMemAddressReserve") == []
 
 

@@ -24,6 +24,7 @@ CHECKS: tuple[Callable[[Machine], Iterator[Finding]], ...] = (
     build.binary_code,
     cuda.driver,
     cuda.virtual_memory,
+    cuda.kv_memory,
     cuda.largest_block,
     cuda.copy_bandwidth,
     power.power_mode,

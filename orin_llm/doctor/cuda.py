@@ -69,6 +69,25 @@ def virtual_memory(machine: Machine) -> Iterator[Finding]:
         yield Finding(check, "note", f"{found} ({probe.vmm_problem})")
 
 
+def kv_memory(machine: Machine) -> Iterator[Finding]:
+    """An engine's KV cache takes memory as it grows, or all of it at the start."""
+    probe, check = machine.cuda, "KV cache"
+    if probe is None or probe.problem:
+        return
+    if probe.kv_grows:
+        yield Finding(check, "ok", "virtual memory: an engine's KV cache grows with use")
+    elif probe.kv_grows is None:
+        yield Finding(check, "unknown", probe.kv_problem or "virtual memory was not tried")
+    else:
+        yield Finding(
+            check,
+            "note",
+            "one allocation: an engine takes all memory of its KV cache at the start, and gives "
+            f"none back ({probe.kv_problem})",
+            fix="--kv-memory says how much that is",
+        )
+
+
 def largest_block(machine: Machine) -> Iterator[Finding]:
     """A large block can be had of the memory that is available."""
     probe, check = machine.cuda, "largest block"

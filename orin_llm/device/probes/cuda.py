@@ -32,6 +32,8 @@ class CudaProbe:
         total_bytes: the memory that CUDA says there is.
         vmm: memory could be mapped into a reserved range, as llama.cpp's pool does it.
         vmm_problem: the call that failed and CUDA's name of the error, or "".
+        kv_grows: so could it into a short range, as the KV cache of an engine does it.
+        kv_problem: as `vmm_problem`, of that.
         largest_bytes: the largest single block that could be had, of at most 8 GiB; it was given
             back at once.
         alloc_problem: why it is less than all that was tried, or why none was, or "".
@@ -47,6 +49,8 @@ class CudaProbe:
     total_bytes: int | None = None
     vmm: bool | None = None
     vmm_problem: str = ""
+    kv_grows: bool | None = None
+    kv_problem: str = ""
     largest_bytes: int | None = None
     alloc_problem: str = ""
     copy_gb_s: float | None = None

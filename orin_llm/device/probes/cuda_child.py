@@ -103,25 +103,36 @@ def _identity(driver: Driver, device: int) -> dict[str, Any]:
 
 
 def _virtual_memory(driver: Driver, device: int) -> dict[str, Any]:
+    none = "the driver says that this GPU has none"
     try:
         if not driver.attribute(device, _VIRTUAL_MEMORY):
-            return {"vmm": False, "vmm_problem": "the driver says that this GPU has none"}
+            return {"vmm": False, "vmm_problem": none, "kv_grows": False, "kv_problem": none}
+        _map_one_granule(driver, device, POOL_BYTES)
+    except CudaError as error:
+        found = {"vmm": False, "vmm_problem": str(error.first)}
+    else:
+        return {"vmm": True, "kv_grows": True}
+    try:
         _map_one_granule(driver, device)
     except CudaError as error:
-        return {"vmm": False, "vmm_problem": str(error.first)}
-    return {"vmm": True}
+        return {**found, "kv_grows": False, "kv_problem": str(error.first)}
+    return {**found, "kv_grows": True}
 
 
-def _map_one_granule(driver: Driver, device: int) -> None:
-    """The calls by which a pool grows, as llama.cpp makes them."""
+def _map_one_granule(driver: Driver, device: int, range_bytes: int = 0) -> None:
+    """The calls by which llama.cpp's pool grows, and our KV cache, which has shorter ranges.
+
+    `range_bytes` are the addresses that are reserved; 0: no more than memory is mapped at.
+    """
     location = MemoryLocation(type=_ON_DEVICE, id=device)
     properties = MemoryProperties(type=_PINNED, location=location)
     size, handle, address = c_size_t(), c_uint64(), c_uint64()
     driver.call("cuMemGetAllocationGranularity", size, properties, _RECOMMENDED)
-    granule, pool = f" of {size_text(size.value)}", f" of {size_text(POOL_BYTES)}"
+    range_bytes = range_bytes or size.value
+    granule, whole = f" of {size_text(size.value)}", f" of {size_text(range_bytes)}"
     with ExitStack() as stack:
-        driver.call("cuMemAddressReserve", address, POOL_BYTES, 0, 0, 0, of=pool)
-        stack.callback(driver.call, "cuMemAddressFree", address, POOL_BYTES)
+        driver.call("cuMemAddressReserve", address, range_bytes, 0, 0, 0, of=whole)
+        stack.callback(driver.call, "cuMemAddressFree", address, range_bytes)
         driver.call("cuMemCreate", handle, size, properties, 0, of=granule)
         with ExitStack() as until_mapped:
             until_mapped.callback(driver.call, "cuMemRelease", handle)

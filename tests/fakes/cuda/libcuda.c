@@ -3,6 +3,7 @@
 //   FAKE_CUDA_ABORT=cuMemCreate               this call aborts the process
 //   FAKE_CUDA_HANG=cuInit                     this call never returns
 //   FAKE_CUDA_LIMIT=BYTES                     more than this is out of memory
+//   FAKE_CUDA_ADDRESSES=BYTES                 no longer range of addresses can be reserved
 //   FAKE_CUDA_FREE=BYTES                      what cuMemGetInfo says is free
 //   FAKE_CUDA_INTEGRATED=1                    the GPU shares the machine's memory
 //   FAKE_CUDA_VMM=0                           the GPU has no virtual memory management
@@ -326,6 +327,8 @@ int cuMemAddressReserve(Address * address, size_t size, size_t alignment, Addres
     BEGIN(size);
     REQUIRE_CONTEXT();
     REQUIRE(size > 0 && size % GRANULE == 0 && alignment == 0 && wanted == 0 && flags == 0 && !reserved);
+    if (size > number("FAKE_CUDA_ADDRESSES", TOTAL))
+        return OUT_OF_MEMORY;
     reserved = size;
     *address = RANGE;
     return OK;
