@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpu_check import checks
 from gpu_check.checks import read_junit
 from gpu_check.figures import pairs, targets
 from gpu_check.greedy import TIE, compare
 from gpu_check.growth import growth_of
 from gpu_check.mps import find_percentage
 from gpu_check.report import markdown, summary
-from gpu_check.steps import StepFailed
+from gpu_check.steps import Context, StepFailed
 from gpu_check.trace import idle_between, read_trace
 
 
@@ -146,6 +147,24 @@ def test_counts_of_tests_are_read_from_their_report(tmp_path: Path) -> None:
     assert read_junit(tmp_path / "junit.xml") == {
         "tests": 4, "failed": 2, "skipped": 1, "failures": ["a::two", "a::three"]
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(("pulled", "left_out"), [(None, ["not smollm2"]), (Path("m"), [])])
+def test_engines_are_tested_without_the_default_model_where_it_is_not(
+    monkeypatch: pytest.MonkeyPatch, pulled: Path | None, left_out: list[str]
+) -> None:
+    given: list[str] = []
+
+    def run(context: Context, *arguments: str, environ: dict[str, str]) -> dict[str, Any]:
+        given.extend(arguments)
+        assert environ == {"ORIN_TEST_GPU": "real"}
+        return {"tests": 1}
+
+    monkeypatch.setattr(checks, "pytest", run)
+    monkeypatch.setattr(checks, "default_model", lambda: pulled)
+    found = checks.engine_tests(Context(True, Path()))
+    assert found == {"tests": 1, "left_out": left_out}
+    assert given == ["tests/gpu", *(["-k"] if left_out else []), *left_out]
 
 
 def result(speed: float, name: str, speedup: float | None = None) -> dict[str, Any]:
