@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import shutil
+import sys
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -23,10 +24,10 @@ from orin_llm.host.programs import ask
 from orin_llm.upstream.folder import source_folder
 
 # What pip would fetch otherwise: a machine without a network must have it.
-PACKAGES = (
-    "cmake", "gguf", "hypothesis", "jinja2", "ninja", "numpy", "prompt_toolkit", "pybind11",
-    "pytest", "rich", "typer",
-)  # fmt: skip
+PACKAGES = ["gguf", "hypothesis", "jinja2", "numpy", "pybind11", "pytest", "rich", "typer"]
+if sys.version_info < (3, 11):
+    PACKAGES.append("tomli")
+_BUILD_TOOLS = ("cmake", "ninja")  # as packages or as programs
 _QUERY = (
     "name", "uuid", "compute_cap", "driver_version", "memory.total", "clocks.max.sm",
     "clocks.max.memory", "clocks.current.sm", "clocks.current.memory", "power.limit",
@@ -77,7 +78,8 @@ def _cuda_problem() -> str:
 
 def missing_packages() -> list[str]:
     """A line that names the Python packages that are not there, or none."""
-    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    needed = [*PACKAGES, *(name for name in _BUILD_TOOLS if shutil.which(name) is None)]
+    missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if not missing:
         return []
     names = " ".join(missing)
