@@ -30,7 +30,6 @@ class DeviceSampling {
 
     // For graphs: see use_device_sampling().
     SamplingSetup & setup() { return setup_; }
-    size_t device_bytes() const { return ggml_backend_buffer_get_size(tables_.get()); }
 
     // Throws EngineError where an answer asks for more than there is room for. Any thread.
     void check(const Sampler & sampler, int32_t n_logprobs) const;
