@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 
 namespace simt {
@@ -10,6 +11,29 @@ namespace {
 constexpr int garbage = 0xFF;  // NaN as a float, -1 as an integer
 
 thread_local Block * current_block = nullptr;
+
+// Fibers that have ended, for the next block: making one takes as long as a small kernel.
+std::vector<std::unique_ptr<Fiber>> & idle_fibers() {
+    thread_local std::vector<std::unique_ptr<Fiber>> fibers;
+    return fibers;
+}
+
+std::unique_ptr<Fiber> take_fiber() {
+    if (idle_fibers().empty()) {
+        return std::make_unique<Fiber>();
+    }
+    auto fiber = std::move(idle_fibers().back());
+    idle_fibers().pop_back();
+    return fiber;
+}
+
+// The place of the n-th bit that is set.
+unsigned nth_lane(uint32_t lanes, size_t n) {
+    for (; n > 0; n--) {
+        lanes &= lanes - 1;
+    }
+    return static_cast<unsigned>(__builtin_ctz(lanes));
+}
 
 }  // namespace
 
@@ -27,11 +51,21 @@ Block::Block(Index grid_size, Index size, size_t shared_bytes, Order & order)
       shared_bytes_(shared_bytes),
       shared_(new std::byte[shared_bytes]),
       order_(order),
-      ready_((threads_.size() + warp_size - 1) / warp_size) {
+      ready_((threads_.size() + warp_size - 1) / warp_size),
+      alive_(ready_.size()) {
     for (unsigned rank = 0; rank < threads_.size(); rank++) {
         threads_[rank].rank = rank;
         threads_[rank].index = {rank % size.x, rank / size.x % size.y, rank / size.x / size.y};
-        threads_[rank].fiber = std::make_unique<Fiber>();
+        threads_[rank].fiber = take_fiber();
+    }
+}
+
+// A fiber that stopped halfway, because of a fault, is of no more use.
+Block::~Block() {
+    for (Thread & thread : threads_) {
+        if (thread.fiber->has_ended() && idle_fibers().size() < max_threads) {
+            idle_fibers().push_back(std::move(thread.fiber));
+        }
     }
 }
 
@@ -39,15 +73,17 @@ void Block::run(Index index, const std::function<void()> & body) {
     index_ = index;
     std::memset(shared_.get(), garbage, shared_bytes_);
     meetings_.clear();
-    for (auto & warp : ready_) {
-        warp.clear();
-    }
+    std::fill(ready_.begin(), ready_.end(), 0);
+    std::fill(alive_.begin(), alive_.end(), 0);
     n_alive_ = threads_.size();
     for (Thread & thread : threads_) {
-        thread.copies.assign(1, {});
+        if (thread.copies.size() != 1) {
+            thread.copies.resize(1);
+        }
         thread.waits_for = nullptr;
         thread.fiber->start(body);
         make_ready(thread.rank);
+        alive_[thread.warp()] |= 1u << thread.lane();
     }
     struct Current {
         explicit Current(Block * block) { current_block = block; }
@@ -68,6 +104,7 @@ void Block::end_thread() {
         throw Fault("thread " + std::to_string(running_) + " ended without waiting for a copy that it had started");
     }
     n_alive_--;
+    alive_[thread().warp()] &= ~(1u << thread().lane());
     const auto open = meetings_.find(whole_block);
     if (open != meetings_.end() && is_complete(whole_block, *open->second)) {
         release(whole_block);
@@ -75,28 +112,25 @@ void Block::end_thread() {
 }
 
 void Block::make_ready(unsigned rank) {
-    auto & warp = ready_[threads_[rank].warp()];
-    warp.insert(std::lower_bound(warp.begin(), warp.end(), rank), rank);
+    ready_[rank / warp_size] |= 1u << rank % warp_size;
 }
 
 unsigned Block::next_ready() {
-    auto * warp = &ready_[thread().warp()];
-    if (warp->empty() || !order_.stays_with_warp()) {
-        std::vector<std::vector<unsigned> *> candidates;
-        for (auto & candidate : ready_) {
-            if (!candidate.empty()) {
-                candidates.push_back(&candidate);
-            }
-        }
-        if (candidates.empty()) {
+    unsigned warp = thread().warp();
+    if (ready_[warp] == 0 || !order_.stays_with_warp()) {
+        const auto n =
+            static_cast<size_t>(std::count_if(ready_.begin(), ready_.end(), [](uint32_t lanes) { return lanes != 0; }));
+        if (n == 0) {
             report_standstill();
         }
-        warp = candidates[order_.pick(candidates.size())];
+        size_t left = order_.pick(n);
+        for (warp = 0; ready_[warp] == 0 || left > 0; warp++) {
+            left -= ready_[warp] != 0 ? 1 : 0;
+        }
     }
-    const size_t place = order_.pick(warp->size());
-    const unsigned rank = (*warp)[place];
-    warp->erase(warp->begin() + static_cast<ptrdiff_t>(place));
-    return rank;
+    const unsigned lane = nth_lane(ready_[warp], order_.pick(static_cast<size_t>(__builtin_popcount(ready_[warp]))));
+    ready_[warp] &= ~(1u << lane);
+    return warp * warp_size + lane;
 }
 
 void Block::hesitate() {
@@ -116,7 +150,7 @@ std::shared_ptr<const Meeting> Block::meet(Place place, const char * name, size_
         open->values.resize(n_slots * bytes);
     }
     const std::shared_ptr<Meeting> meeting = open;
-    if (meeting->name != name || meeting->value_bytes != bytes) {
+    if (std::strcmp(meeting->name, name) != 0 || meeting->value_bytes != bytes) {
         throw Fault("thread " + std::to_string(running_) + " is at " + name + ", thread " +
                     std::to_string(meeting->arrived.front()) + " of the same group at " + meeting->name);
     }
@@ -151,6 +185,9 @@ void Block::release(Place place) {
 
 void Block::check_mask(const char * name, uint32_t mask) const {
     const Thread & self = threads_[running_];
+    if ((mask >> self.lane() & 1) != 0 && (mask & ~alive_[self.warp()]) == 0) {
+        return;
+    }
     const std::string who = "thread " + std::to_string(self.rank) + " at " + name;
     if ((mask >> self.lane() & 1) == 0) {
         throw Fault(who + " is not in the mask that it passes");

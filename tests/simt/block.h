@@ -20,6 +20,7 @@
 namespace simt {
 
 constexpr unsigned warp_size = 32;
+constexpr unsigned max_threads = 1024;
 
 // A kernel that does what no GPU guarantees: the message says which threads, and where they are.
 class Fault : public std::runtime_error {
@@ -51,7 +52,7 @@ class Order {
 
 // What threads bring to a place where they wait for one another.
 struct Meeting {
-    std::string name;
+    const char * name = nullptr;
     size_t value_bytes = 0;
     std::vector<std::byte> values;  // [slots, value_bytes]
     std::vector<unsigned> arrived;  // ranks
@@ -69,7 +70,6 @@ struct Thread {
     Index index;
     std::unique_ptr<Fiber> fiber;
     const Meeting * waits_for = nullptr;
-    bool is_ready = false;
     // Copies that were started, by the groups that they were committed in; the last group is open.
     std::deque<std::vector<std::function<void()>>> copies{1};
 
@@ -80,6 +80,7 @@ struct Thread {
 class Block {
    public:
     Block(Index grid_size, Index size, size_t shared_bytes, Order & order);
+    ~Block();
 
     // Every thread runs `body` to its end. Shared memory begins with garbage.
     void run(Index index, const std::function<void()> & body);
@@ -128,7 +129,8 @@ class Block {
     const size_t shared_bytes_;
     std::unique_ptr<std::byte[]> shared_;  // exactly as long, so that what lies beyond is noticed
     Order & order_;
-    std::vector<std::vector<unsigned>> ready_;  // sorted, by warp
+    std::vector<uint32_t> ready_;  // by warp, a bit for each lane
+    std::vector<uint32_t> alive_;  // the same
     std::map<Place, std::shared_ptr<Meeting>> meetings_;
     unsigned running_ = 0;
     size_t n_alive_ = 0;

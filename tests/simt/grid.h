@@ -12,7 +12,7 @@ namespace simt {
 void set_seed(uint64_t seed);
 
 // Limits of compute capability 8.7.
-constexpr unsigned max_threads = 1024;
+
 constexpr size_t max_shared_bytes = 163 << 10;  // if the kernel was allowed it
 constexpr size_t default_shared_bytes = 48 << 10;
 
