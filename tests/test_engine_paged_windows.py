@@ -85,7 +85,7 @@ def test_logits_are_stocks_within_rounding(
         engine_with(model(kind), kv_type=kv_type) as paged,
         engine_with(model(kind), STOCK, kv_type=kv_type) as stock,
     ):
-        assert paged.runner.hooks == {"rope", "pages", "attention"}
+        assert paged.runner.hooks >= {"rope", "pages", "attention"}
         for n in LENGTHS:
             assert rms(followed(paged, n) - followed(stock, n)) < ROUNDING
 

@@ -101,9 +101,6 @@ void use_device_sampling(llm_graph_result & result, SamplingSetup & setup) {
         ggml_n_dims(logits) > 2) {
         throw std::runtime_error("sampling on the GPU does not read the logits of this model: use --hooks -sampling");
     }
-    if (logits->ne[1] == 0) {
-        return;
-    }
     const SamplingTables & tables = setup.tables;
     if (logits->ne[1] > tables.drawn->ne[0] ||
         sampling_workspace_bytes(static_cast<int32_t>(logits->ne[1]), static_cast<int32_t>(logits->ne[0])) >

@@ -36,8 +36,9 @@ struct SamplingSetup {
 };
 
 // Every reader of the graph's tokens gets those that were drawn on the device where the step says so, and behind the
-// logits a token is drawn for each row; the logits stay on the device. Does nothing to a graph without outputs. Throws
-// std::runtime_error for logits that sampling does not read.
+// logits a token is drawn for each row; the logits stay on the device. A graph without outputs has the same nodes, of
+// which one is empty: with another number of nodes it would have its memory reserved anew. Throws std::runtime_error
+// for logits that sampling does not read.
 void use_device_sampling(llm_graph_result & result, SamplingSetup & setup);
 
 // 0 in a build without kernels.

@@ -86,6 +86,20 @@ def test_a_graph_is_captured_once_for_each_number_of_lanes(
     assert emulated.counters()["graphs_captured"] == 3
 
 
+def test_the_chunks_of_prompts_are_one_captured_graph_and_wait_for_nothing(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model, chunk_size=32)
+    emulated.reset_counters()
+    write_all(engine, [200], 3)
+    assert emulated.counters()["graphs_captured"] == 2  # a whole chunk, a lane
+    for size in (131, 210):  # the last chunk is another each time
+        write_all(engine, [size], 3)
+    counted = emulated.counters()
+    assert counted["graphs_captured"] == 2
+    assert counted.get("stream_synchronizes", 0) == 0
+
+
 def test_without_lanes_each_number_of_sequences_is_captured_anew(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
 ) -> None:
@@ -99,7 +113,7 @@ def test_without_lanes_each_number_of_sequences_is_captured_anew(
 def test_greedy_text_is_the_cpus(open_engine: OpenEngine, model: Path) -> None:
     on_gpu, on_cpu = (open_engine(model, gpu_layers=layers) for layers in (-1, 0))
     assert on_gpu.backend["hooks"] == dict.fromkeys(HOOK_NAMES, "on")
-    assert on_cpu.runner.hooks == {"rope", "pages", "attention"}
+    assert on_cpu.runner.hooks == {"rope", "pages", "attention", "growth"}
     prompts = [prompt(seed, 10 + 9 * seed) for seed in range(5)]
     started = [start(on_gpu, tokens, 64) for tokens in prompts]
     for tokens, completion in zip(prompts, started, strict=True):
