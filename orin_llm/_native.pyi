@@ -159,6 +159,7 @@ class Runner:
     def kv_memory(self) -> str: ...  # how the KV cache gets memory; "" where it is not paged
     @property
     def hooks(self) -> set[str]: ...  # that serve this model on this device
+    def rope_store_report(self) -> dict[str, Any]: ...  # n_layers, n_stock, reason
     def submit(
         self,
         prompt: list[int],

@@ -153,6 +153,8 @@ void bind_engine(py::module_ & m) {
         .def_property_readonly("hooks", [](const RunnerHandle & runner) { return runner.stepper().hooks_in_use(); })
         .def_property_readonly("kv_memory", [](const RunnerHandle & runner) { return runner.stepper().kv_memory(); })
         .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
+        .def("rope_store_report",
+             [](const RunnerHandle & runner) { return to_dict(runner.stepper().rope_store_report()); })
         .def(
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,

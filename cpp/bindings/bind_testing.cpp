@@ -84,14 +84,7 @@ void bind_testing(py::module_ & m) {
                  return result;
              })
         .def("rope_counters", [](StepProbe & probe) { return to_dict(probe.stepper().rope_counters()); })
-        .def("rope_store_report", [](StepProbe & probe) {
-            const RopeStoreReport report = probe.stepper().rope_store_report();
-            py::dict result;
-            result["n_layers"] = report.n_layers;
-            result["n_stock"] = report.n_stock;
-            result["reason"] = report.reason;
-            return result;
-        });
+        .def("rope_store_report", [](StepProbe & probe) { return to_dict(probe.stepper().rope_store_report()); });
 
     py::class_<RopeProbe>(m, "RopeProbe")
         .def(py::init<>())

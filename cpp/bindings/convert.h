@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "../hooks/rope_store_hook.h"
 #include "../rope/rope_counters.h"
 
 namespace orin {
@@ -29,6 +30,14 @@ inline pybind11::dict to_dict(const RopeCounters & counters) {
     result["lookups"] = counters.lookups;
     result["fallbacks"] = counters.fallbacks;
     result["out_of_bounds"] = counters.out_of_bounds;
+    return result;
+}
+
+inline pybind11::dict to_dict(const RopeStoreReport & report) {
+    pybind11::dict result;
+    result["n_layers"] = report.n_layers;
+    result["n_stock"] = report.n_stock;
+    result["reason"] = report.reason;
     return result;
 }
 

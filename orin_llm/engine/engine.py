@@ -203,7 +203,8 @@ class Engine(Closeable, LoadedModel):
         """Where the work runs and which of our hooks are on, for machine-readable output.
 
         A hook that was asked for and does not serve this model or device is `unavailable`; `note`
-        says why pages are. `kv_memory` is how the KV cache gets memory, or why that does not grow.
+        says why pages are, or which layers on a GPU keep llama.cpp's RoPE. `kv_memory` is how the
+        KV cache gets memory, or why that does not grow.
         """
         device = self.model.device
         available = self.runner.hooks
@@ -222,6 +223,13 @@ class Engine(Closeable, LoadedModel):
             backend["kv_memory"] = self.runner.kv_memory
         if self.runner.refusal:
             backend["note"] = f"the KV cache is not paged: {self.runner.refusal}"
+        rope = self.runner.rope_store_report()
+        if rope["n_stock"] > 0:
+            n_layers = rope["n_layers"] + rope["n_stock"]
+            backend["note"] = (
+                f"{rope['n_stock']} of {n_layers} layers keep llama.cpp's RoPE and stores "
+                f"({rope['reason']})"
+            )
         return backend
 
     def close(self) -> None:

@@ -126,6 +126,9 @@ def test_layers_that_fit_are_served_and_the_others_say_why_not(
     logits, report = logits_of(on)
     assert (report["n_layers"], report["n_stock"]) == (n_layers, n_stock), report["reason"]
     assert reason in report["reason"]
+    if n_stock > 0:
+        left = f"{n_stock} of {n_layers + n_stock} layers keep llama.cpp's RoPE and stores ("
+        assert on.backend["note"] == left + report["reason"] + ")"
     assert rms(logits - logits_of(off)[0]) < 0.01
 
 
