@@ -255,6 +255,17 @@ def test_biases_of_one_token_are_added_in_the_order_given(emulated: EmulatedGpu)
     emulated.set_thread_order(0)
 
 
+def test_answers_that_begin_at_once_may_bring_more_than_uploads_have_room_for() -> None:
+    probe = _native.testing.SamplingProbe(LOGITS, **SIZES)
+    rng = np.random.default_rng(1)
+    answers = [
+        Answer(i + 1, i, RULES[0], 5, [(int(t), 1.0) for t in rng.integers(0, 200, 4096)], -1, [i])
+        for i in range(5)
+    ]
+    step(probe, answers)
+    assert [token for token, _ in probe.collect()] == [answer.expected() for answer in answers]
+
+
 def test_ids_and_what_was_asked_for_come_back_and_nothing_else(emulated: EmulatedGpu) -> None:
     probe = _native.testing.SamplingProbe(LOGITS, **SIZES)
     plain = [Answer(i + 1, i, RULES[3], 50, [(7, 1.0)], -1, [i]) for i in range(3)]
