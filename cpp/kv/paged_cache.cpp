@@ -88,14 +88,6 @@ llama_memory_context_ptr PagedCache::init_full() {
     return std::make_unique<PagedCacheContext>(*this);
 }
 
-llama_pos PagedCache::seq_pos_min(llama_seq_id sequence) const {
-    return seq_pos_max(sequence) >= 0 ? 0 : -1;
-}
-
-llama_pos PagedCache::seq_pos_max(llama_seq_id sequence) const {
-    return sequence != idle_sequence_ && pool_.pages().is_open(sequence) ? pool_.pages().n_committed(sequence) - 1 : -1;
-}
-
 void PagedCache::mirror_cells(const llama_ubatch & ubatch) {
     if (mirror_ == MirrorCells::no) {
         return;

@@ -59,8 +59,9 @@ class PagedCache : private HparamsWithoutMemory, public llama_kv_cache {
     void seq_keep(llama_seq_id) override {}
     void seq_add(llama_seq_id, llama_pos, llama_pos, llama_pos) override {}
     void seq_div(llama_seq_id, llama_pos, llama_pos, int) override {}
-    llama_pos seq_pos_min(llama_seq_id sequence) const override;
-    llama_pos seq_pos_max(llama_seq_id sequence) const override;
+    // Nothing for llama.cpp to compare a batch with: it would take what a step under way places for missing.
+    llama_pos seq_pos_min(llama_seq_id) const override { return -1; }
+    llama_pos seq_pos_max(llama_seq_id) const override { return -1; }
 
    private:
     slot_info place(const llama_ubatch & ubatch) const;
