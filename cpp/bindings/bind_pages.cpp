@@ -64,7 +64,7 @@ void bind_pages(py::module_ & m) {
             },
             py::arg("sequence"), py::arg("tokens"))
         .def("pages_needed", &PagedKv::pages_needed, py::arg("sequence"), py::arg("n_tokens"))
-        .def("commit", &PagedKv::commit, py::arg("sequence"))
+        .def("commit", py::overload_cast<int32_t>(&PagedKv::commit), py::arg("sequence"))
         .def("truncate", &PagedKv::truncate, py::arg("sequence"), py::arg("n_keep"))
         .def("n_tokens", &PagedKv::n_tokens, py::arg("sequence"))
         .def("n_committed", &PagedKv::n_committed, py::arg("sequence"))

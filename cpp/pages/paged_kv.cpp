@@ -167,8 +167,21 @@ int32_t PagedKv::pages_needed(SequenceId sequence, int32_t n_tokens) const {
     return at(sequence).pages_needed(n_tokens);
 }
 
-void PagedKv::commit(SequenceId sequence) {
-    const PageReads reads = at(sequence).commit();
+void PagedKv::set_token(SequenceId sequence, int32_t position, int32_t token) {
+    Sequence & holder = at(sequence);
+    if (position < holder.n_committed() || position >= holder.n_tokens()) {
+        throw std::out_of_range("sequence " + std::to_string(sequence) + ": " +
+                                unexpected("position", position, holder.n_committed(), holder.n_tokens() - 1));
+    }
+    holder.set_token(position, token);
+}
+
+void PagedKv::commit(SequenceId sequence, int32_t n_tokens) {
+    Sequence & computed = at(sequence);
+    if (n_tokens < computed.n_committed() || n_tokens > computed.n_tokens()) {
+        throw std::invalid_argument(unexpected("n_tokens", n_tokens, computed.n_committed(), computed.n_tokens()));
+    }
+    const PageReads reads = computed.commit(n_tokens);
     totals_.lookups += reads.lookups;
     totals_.misses += reads.misses;
 }

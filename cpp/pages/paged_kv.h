@@ -1,7 +1,8 @@
 // Which page of the KV pool holds which tokens of which sequence. Bookkeeping alone: no tensor is touched here.
 //
 // A sequence grows in two moves: append() places tokens in cells before a step, commit() after it says that their keys
-// and values are there. Only then do full pages become findable for other sequences.
+// and values are there. Only then do full pages become findable for other sequences. A token whose id is not known when
+// it is placed (it is being drawn on a device) is placed as unknown_token, and named by set_token() before its commit.
 //
 // Memory is allocated by the constructor; after it only pending_copies() may grow, when it is not cleared every step.
 // For one thread; pools of different threads share nothing.
@@ -53,9 +54,13 @@ class PagedKv {
     bool append(SequenceId sequence, const int32_t * tokens, int32_t n_tokens);
     // Pages that append() of n_tokens would take, a copy on write included.
     int32_t pages_needed(SequenceId sequence, int32_t n_tokens) const;
-    // What was placed has been computed. Pages that the next token does not look back at are given up; a full page
+    // Says what an unknown token is. std::out_of_range unless it is placed and not committed.
+    void set_token(SequenceId sequence, int32_t position, int32_t token);
+    // The first n_tokens have been computed. Pages that the next token does not look back at are given up; a full page
     // whose content was already findable is given up for the one found. So the block table may change.
-    void commit(SequenceId sequence);
+    // std::invalid_argument unless n_committed() <= n_tokens <= n_tokens().
+    void commit(SequenceId sequence, int32_t n_tokens);
+    void commit(SequenceId sequence) { commit(sequence, n_tokens(sequence)); }
     // Forgets everything after the first n_keep tokens, whether committed or only placed; returns how many are left:
     // n_keep, or 0 when pages that attention would look back at are gone behind the window.
     // std::invalid_argument unless 0 <= n_keep <= n_tokens().

@@ -9,6 +9,8 @@ using PageId = int32_t;
 
 constexpr PageId scratch_page = 0;  // idle lanes write here; never part of a sequence
 
+constexpr int32_t unknown_token = -1;  // stands for a token that is not known yet
+
 struct PagedKvConfig {
     int32_t n_pages = 0;     // capacity, the scratch page included
     int32_t page_size = 16;  // tokens, a power of two

@@ -63,22 +63,27 @@ PageCopy Sequence::copy_last_page() {
     return copy;
 }
 
-PageReads Sequence::commit() {
-    if (n_committed_ == n_tokens_) {
+void Sequence::set_token(int32_t position, int32_t token) {
+    pool_->index().tokens(page_of(position))[position % page_size()] = token;
+}
+
+PageReads Sequence::commit(int32_t n_tokens) {
+    if (n_committed_ == n_tokens) {
         return {0, 0};
     }
     const int32_t first_seen = first_page();
-    const int32_t n_taken = n_blocks() - config_->pages_for(n_committed_);
-    const PageReads reads = {n_blocks() - first_seen, n_taken + (copied_block_ >= 0)};
-    for (int32_t i = n_committed_ / page_size(); i < n_tokens_ / page_size(); i++) {
+    const int32_t n_pages = config_->pages_for(n_tokens);
+    const int32_t n_taken = n_pages - config_->pages_for(n_committed_);
+    const PageReads reads = {n_pages - first_seen, n_taken + (copied_block_ >= 0)};
+    for (int32_t i = n_committed_ / page_size(); i < n_tokens / page_size(); i++) {
         publish(i);
     }
-    const int32_t next_seen = config_->first_page_seen(n_tokens_);
+    const int32_t next_seen = config_->first_page_seen(n_tokens);
     release_blocks(first_seen, next_seen);
     for (int32_t i = first_seen; i < next_seen; i++) {
         block(i) = scratch_page;
     }
-    n_committed_ = n_tokens_;
+    n_committed_ = n_tokens;
     copied_block_ = -1;
     return reads;
 }

@@ -39,7 +39,8 @@ class Sequence {
     int32_t pages_needed(int32_t n_tokens) const;
     // PRECOND: pages_needed(n_tokens) are available, and the sum is at most max_tokens
     std::optional<PageCopy> append(const int32_t * tokens, int32_t n_tokens);
-    PageReads commit();
+    void set_token(int32_t position, int32_t token);  // PRECOND: n_committed() <= position < n_tokens()
+    PageReads commit(int32_t n_tokens);               // PRECOND: n_committed() <= n_tokens <= n_tokens()
     // PRECOND: 0 <= n_keep <= n_tokens()
     int32_t truncate(int32_t n_keep);
 

@@ -30,6 +30,9 @@ void Sequence::check(std::vector<int32_t> & n_holders) const {
         }
         n_holders[static_cast<size_t>(page)]++;
         expect(pool_->fill(page) >= std::min(page_size(), n_tokens_ - i * page_size()), "its tokens are in its pages");
+        const int32_t * tokens = pool_->index().tokens(page);
+        const int32_t * committed_end = tokens + std::clamp(n_committed_ - i * page_size(), 0, page_size());
+        expect(std::find(tokens, committed_end, unknown_token) == committed_end, "tokens that are committed are known");
         if ((i + 1) * int64_t(page_size()) > n_committed_ && n_tokens_ > n_committed_) {
             expect(pool_->n_holders(page) == 1, "cells that are being written have one holder");
             expect(pool_->index().node(page).id == 0, "cells that are being written cannot be found");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <vector>
 
 #include "check.h"
@@ -112,8 +113,15 @@ class KvStorm {
     void append(SequenceId id, const TokenVector & tokens) {
         const auto n = static_cast<int32_t>(tokens.size());
         CHECK(kv_.pages_needed(id, n) == model_.pages_needed(id, n));
-        const bool fits = kv_.append(id, tokens.data(), n);
+        TokenVector known = tokens;
+        if (n > 0 && random_.one_in(3)) {
+            known.back() = unknown_token;
+        }
+        const bool fits = kv_.append(id, known.data(), n);
         CHECK(fits == model_.append(id, tokens));
+        if (fits && known != tokens) {
+            unknown_[id][kv_.n_tokens(id) - 1] = tokens.back();
+        }
         if (!copies_late_) {
             copy();
         }
@@ -148,9 +156,21 @@ class KvStorm {
             std::reverse(taking_part.begin(), taking_part.end());
         }
         for (const SequenceId id : taking_part) {
-            kv_.commit(id);
-            model_.commit(id);
+            commit(id);
         }
+    }
+
+    // All that is placed, or a part of it.
+    void commit(SequenceId id) {
+        const int32_t n_placed = kv_.n_tokens(id) - kv_.n_committed(id);
+        const int32_t n = kv_.n_tokens(id) - (random_.one_in(2) ? random_.below(n_placed + 1) : 0);
+        auto & unknown = unknown_[id];
+        while (!unknown.empty() && unknown.begin()->first < n) {
+            kv_.set_token(id, unknown.begin()->first, unknown.begin()->second);
+            unknown.erase(unknown.begin());
+        }
+        kv_.commit(id, n);
+        model_.commit(id, n);
     }
 
     void fail_step(SequenceId id) {
@@ -159,7 +179,11 @@ class KvStorm {
         truncate(id, kv_.n_committed(id));
     }
 
-    void truncate(SequenceId id, int32_t n_keep) { CHECK(kv_.truncate(id, n_keep) == model_.truncate(id, n_keep)); }
+    void truncate(SequenceId id, int32_t n_keep) {
+        CHECK(kv_.truncate(id, n_keep) == model_.truncate(id, n_keep));
+        auto & unknown = unknown_[id];
+        unknown.erase(unknown.lower_bound(kv_.n_tokens(id)), unknown.end());
+    }
 
     void undo_or_truncate(SequenceId id) {
         const int32_t n = kv_.n_tokens(id);
@@ -176,6 +200,7 @@ class KvStorm {
     void close(SequenceId id) {
         kv_.close(id);
         model_.close(id);
+        unknown_.erase(id);
     }
 
     void close_all() {
@@ -233,8 +258,9 @@ class KvStorm {
     PagedKv kv_;
     NaiveKv model_;
     KvCells cells_;
-    const bool copies_late_;  // before the step, in one go, and not with the append
-    const int32_t n_words_;   // different tokens; few, so that sequences come to the same pages
+    std::map<SequenceId, std::map<int32_t, int32_t>> unknown_;  // by position: what unknown tokens are
+    const bool copies_late_;                                    // before the step, in one go, and not with the append
+    const int32_t n_words_;  // different tokens; few, so that sequences come to the same pages
 };
 
 }  // namespace orin

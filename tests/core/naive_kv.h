@@ -101,23 +101,22 @@ class NaiveKv {
         return true;
     }
 
-    void commit(SequenceId id) {
+    void commit(SequenceId id, int32_t n_tokens) {
         Sequence & s = sequences_.at(id);
-        if (s.n_committed == size_of(s)) {
+        if (s.n_committed == n_tokens) {
             return;
         }
-        for (const PageId page : s.table) {
-            lookups_ += page != PagedKv::scratch_page;
-        }
-        misses_ += static_cast<int64_t>(s.fresh.size());
-        s.fresh.clear();
         const int32_t page_size = config_.page_size;
-        for (int32_t i = s.n_committed / page_size; i < size_of(s) / page_size; i++) {
+        for (int32_t i = 0; i * page_size < n_tokens; i++) {
+            lookups_ += s.table[size_t(i)] != PagedKv::scratch_page;
+            misses_ += static_cast<int64_t>(s.fresh.erase(i));
+        }
+        for (int32_t i = s.n_committed / page_size; i < n_tokens / page_size; i++) {
             publish(s, i);
         }
-        s.n_committed = size_of(s);
+        s.n_committed = n_tokens;
         for (int32_t i = 0; i < static_cast<int32_t>(s.table.size()); i++) {
-            if (!seen(i, size_of(s))) {
+            if (!seen(i, n_tokens)) {
                 drop(s, i);
             }
         }

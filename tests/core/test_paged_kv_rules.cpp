@@ -171,6 +171,35 @@ void the_hit_rate_counts_pages_read_and_pages_new_in_a_step() {
     CHECK(kv.counters().hit_rate() == 1.0 - 4.0 / 12.0);
 }
 
+void what_is_committed_is_found_and_what_is_placed_after_it_is_not() {
+    PagedKv kv(pages(8));
+    const SequenceId id = kv.open();
+    CHECK(place(kv, id, tokens(3)) && place(kv, id, {unknown_token}) && place(kv, id, {unknown_token}));
+    kv.commit(id, 3);
+    CHECK(kv.n_committed(id) == 3 && kv.n_tokens(id) == 5 && kv.counters().lookups == 1);
+    kv.set_token(id, 3, 77);
+    CHECK(found(kv, {0, 1, 2, 77, 5}) == 0);
+    kv.commit(id, 4);
+    CHECK(found(kv, {0, 1, 2, 77, 5}) == 4 && found(kv, {0, 1, 2, 3, 5}) == 0);
+    CHECK(kv.counters().lookups == 2 && kv.counters().misses == 1);
+    kv.check();
+    kv.close(id);  // with a token that is placed and not known
+    CHECK(kv.counters().used == 0 && kv.counters().cached == 1 && found(kv, {0, 1, 2, 77, 5}) == 4);
+    kv.check();
+}
+
+void only_tokens_between_what_is_committed_and_what_is_placed_are_named_or_committed() {
+    PagedKv kv(pages(8));
+    const SequenceId id = open_with(kv, tokens(3));
+    CHECK(place(kv, id, {unknown_token, unknown_token}));
+    CHECK(contains(message_of<std::out_of_range>([&] { kv.set_token(id, 2, 9); }), "position is 2: expected 3 … 4"));
+    CHECK(contains(message_of<std::out_of_range>([&] { kv.set_token(id, 5, 9); }), "position is 5: expected 3 … 4"));
+    CHECK(contains(message_of<std::invalid_argument>([&] { kv.commit(id, 2); }), "n_tokens is 2: expected 3 … 5"));
+    CHECK(contains(message_of<std::invalid_argument>([&] { kv.commit(id, 6); }), "n_tokens is 6: expected 3 … 5"));
+    kv.commit(id);
+    CHECK(contains(message_of<std::logic_error>([&] { kv.check(); }), "tokens that are committed are known"));
+}
+
 void a_sequence_that_is_not_open_is_refused_everywhere() {
     PagedKv kv(pages(8));
     kv.close(kv.open());
@@ -257,6 +286,8 @@ int main() {
     writing_into_a_truncated_page_lowers_and_raises_its_fill();
     a_budget_evicts_cached_pages_and_never_used_ones();
     the_hit_rate_counts_pages_read_and_pages_new_in_a_step();
+    what_is_committed_is_found_and_what_is_placed_after_it_is_not();
+    only_tokens_between_what_is_committed_and_what_is_placed_are_named_or_committed();
     a_sequence_that_is_not_open_is_refused_everywhere();
     bad_arguments_are_refused_with_the_expected_range();
     no_more_sequences_open_than_configured();
