@@ -144,12 +144,27 @@ def test_calls_out_of_turn_are_refused():
         with pytest.raises(RuntimeError, match="no step is under way"):
             call()
     scheduler.plan(0.0)
-    with pytest.raises(RuntimeError, match="a step is under way"):
+    scheduler.plan(0.0)
+    with pytest.raises(RuntimeError, match="two steps are under way"):
         scheduler.plan(0.0)
     with pytest.raises(ValueError, match="2 tokens for a step with 1 outputs"):
         scheduler.finish_step([(1, False), (2, False)])
     scheduler.fail_step()
-    assert scheduler.counters()["failed_steps"] == 1
+    scheduler.fail_step()
+    assert scheduler.counters()["failed_steps"] == 2
+
+
+def test_a_step_that_is_planned_ahead_has_tokens_that_are_not_known():
+    scheduler = make()
+    request = scheduler.submit([1, 2], max_tokens=3, now_ms=0.0)
+    last = scheduler.submit([3], max_tokens=1, now_ms=0.0)
+    assert scheduler.plan(0.0).rows["token"].tolist() == [1, 2, 3]
+    ahead = scheduler.plan(0.0)
+    assert [(row["token"], row["position"]) for row in ahead.rows] == [(-1, 2)]
+    assert scheduler.finish_step([(7, False), (8, False)]) == [last]
+    assert scheduler.tokens(request) == [1, 2, 7]
+    assert scheduler.finish_step([(9, True)]) == [request]
+    assert scheduler.counters()["tokens_decoded"] == 1
 
 
 @pytest.mark.parametrize(

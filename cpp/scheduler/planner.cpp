@@ -146,7 +146,7 @@ int32_t Planner::pages_wanted() const {
     int32_t n_pages = 0;
     int32_t share = senior_share(config_.chunk_size);
     for (const RequestView * request : running_) {
-        int32_t n_tokens = 1;
+        int32_t n_tokens = std::min(1, n_left(*request));
         if (request->phase == Phase::prefill) {
             n_tokens = std::min(share, n_left(*request));
             share -= n_tokens;
@@ -211,11 +211,11 @@ void Planner::admit() {
 void Planner::plan_decode() {
     bool has_prompts = false;
     for (const RequestView * request : running_) {
-        if (request->phase == Phase::decode) {
+        if (request->phase != Phase::decode) {
+            has_prompts = true;
+        } else if (n_left(*request) > 0) {
             pages_left_ -= pages_to_place(*request, 1);
             plan_.decode.push_back(request->id);
-        } else {
-            has_prompts = true;
         }
     }
     if (has_prompts && !plan_.decode.empty() && may_stall_decode()) {

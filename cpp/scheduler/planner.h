@@ -12,8 +12,9 @@
 //     until it is done, every step computes `share` of these tokens, or all that are left.
 // `chunk` is chunk_size; under tpot it is max(page_size, chunk_size / tpot_divisor) while anything decodes.
 //
-// Decode. Every decoding request gets its token in every step. Under ttft steps with prompt tokens do without, at most
-// max_stall_steps in a row, while no more than half of max_batch are admitted and none waits.
+// Decode. Every decoding request gets its token in every step, unless it has none left: the last one is being drawn.
+// Under ttft steps with prompt tokens do without, at most max_stall_steps in a row, while no more than half of
+// max_batch are admitted and none waits.
 //
 // Admission. A waiting request is admitted when the pages that all admitted requests have still to take for their known
 // tokens, its own, and the headroom are available. A smaller one may pass by one that does not fit, but at most
@@ -72,6 +73,8 @@ class Planner {
     // PRECOND: a request that is alone fits. Valid until the next call.
     const StepPlan & plan(const PlannerState & state);
     const StepPlan & last_plan() const { return plan_; }
+    // The last plan is not carried out.
+    void clear() { plan_.clear(); }
 
    private:
     struct Candidate {

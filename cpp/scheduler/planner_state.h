@@ -12,7 +12,7 @@ using RequestId = int64_t;
 enum class Phase {
     waiting,  // holds no pages: new, or preempted
     prefill,  // admitted; known tokens are being placed, a chunk at a time
-    decode,   // all known tokens but the last are placed
+    decode,   // all known tokens but the last are placed; all, where what follows is to be seen first, or is the end
 };
 
 enum class Policy {
@@ -41,8 +41,8 @@ struct RequestView {
     double deadline_ms = std::numeric_limits<double>::infinity();  // of the same clock as now_ms
     bool cancelled = false;
     Phase phase = Phase::waiting;
-    int32_t n_known = 0;           // tokens: prompt and generated
-    int32_t n_placed = 0;          // of them, tokens that have a cell
+    int32_t n_known = 0;           // tokens: prompt and generated; also one that is still being drawn
+    int32_t n_placed = 0;          // of them, tokens that have a cell; those that are still being computed, too
     int32_t n_cached = 0;          // while none is placed: tokens that cached pages cover; the first chunk takes these
     int32_t n_idle_pages = 0;      // of these pages, those that count as available
     bool copies_page = false;      // the next write copies a shared page

@@ -23,7 +23,9 @@ Scheduler::Scheduler(const PlannerConfig & config, const PagedKvConfig & kv_conf
     : kv_config_(checked(config, kv_config)), kv_(kv_config), planner_(config) {
     state_.page_size = kv_config.page_size;
     state_.window_pages = kv_config.window == 0 ? 0 : kv_config.pages_for(kv_config.window) + 1;
-    batch_.rows.reserve(static_cast<size_t>(config.chunk_size) + static_cast<size_t>(config.max_batch));
+    for (Step & step : steps_) {
+        step.batch.rows.reserve(static_cast<size_t>(config.chunk_size) + static_cast<size_t>(config.max_batch));
+    }
     n_holders_.reserve(static_cast<size_t>(kv_config.n_pages));
 }
 
@@ -43,9 +45,6 @@ bool Scheduler::cancel(RequestId request) {
 }
 
 const std::vector<RequestId> & Scheduler::drop_cancelled() {
-    if (step_under_way_) {
-        throw std::logic_error("a step is under way: finish it, or let it fail, before requests are dropped");
-    }
     dropped_.clear();
     for (const RequestView & view : state_.requests) {
         if (view.cancelled) {
@@ -60,20 +59,33 @@ const std::vector<RequestId> & Scheduler::drop_cancelled() {
 }
 
 const StepBatch & Scheduler::plan(double now_ms) {
-    if (step_under_way_) {
-        throw std::logic_error("a step is under way: finish it, or let it fail, before the next is planned");
+    if (n_under_way_ == 2) {
+        throw std::logic_error("two steps are under way: finish one, or let it fail, before the next is planned");
     }
-    batch_.rows.clear();
-    batch_.outputs.clear();
-    batch_.copies.clear();
+    Step & step = steps_[static_cast<size_t>((oldest_ + n_under_way_) % 2)];
+    step.clear();
     state_.now_ms = now_ms;
+    if (is_ahead() && someone_ends()) {
+        planner_.clear();
+        return step.batch;
+    }
     release_ended();
     look_at_pool();
     const StepPlan & plan = planner_.plan(state_);
+    if (is_ahead() && !plan.preempt.empty()) {
+        planner_.clear();
+        return step.batch;
+    }
     state_.stalled_steps = plan.stalls_decode ? state_.stalled_steps + 1 : 0;
-    apply(plan);
-    step_under_way_ = !batch_.rows.empty();
-    return batch_;
+    apply(plan, step);
+    n_under_way_ += !step.batch.rows.empty();
+    return step.batch;
+}
+
+bool Scheduler::someone_ends() const {
+    const auto & views = state_.requests;
+    return std::any_of(views.begin(), views.end(),
+                       [this](const RequestView & view) { return ends(view, state_.now_ms); });
 }
 
 // Before the pool is looked at: what they shared with others may be idle then.
@@ -85,7 +97,7 @@ void Scheduler::release_ended() {
     }
 }
 
-void Scheduler::apply(const StepPlan & plan) {
+void Scheduler::apply(const StepPlan & plan, Step & step) {
     for (const RequestId request : plan.drop) {
         erase(request);
         counters_.cancelled++;
@@ -112,118 +124,14 @@ void Scheduler::apply(const StepPlan & plan) {
         take_cached_prefix(find(part.id));
     }
     for (const RequestId request : plan.decode) {
-        place(request, 1, true);
+        place(step, request, 1, true);
     }
-    batch_.n_decode_rows = static_cast<int32_t>(batch_.rows.size());
+    step.batch.n_decode_rows = static_cast<int32_t>(step.batch.rows.size());
     for (const PrefillPart & part : plan.prefill) {
-        place(part.id, part.n_tokens, part.reaches_end);
+        place(step, part.id, part.n_tokens, part.reaches_end);
     }
-    batch_.copies = kv_.pending_copies();
+    step.batch.copies = kv_.pending_copies();
     kv_.clear_copies();
-}
-
-void Scheduler::take_cached_prefix(size_t i) {
-    RequestView & view = state_.requests[i];
-    if (view.n_placed > 0) {
-        return;
-    }
-    Request & request = requests_[i];
-    view.n_placed = kv_.adopt_prefix(request.sequence, request.tokens.data(), view.n_known);
-    request.n_reached = std::max(request.n_reached, view.n_placed);
-    counters_.prefix_tokens_reused += view.n_placed;
-}
-
-void Scheduler::place(RequestId id, int32_t n_tokens, bool wants_logits) {
-    const size_t i = find(id);
-    Request & request = requests_[i];
-    const int32_t first = state_.requests[i].n_placed;
-    const size_t n_copies = kv_.pending_copies().size();
-    if (!kv_.append(request.sequence, request.tokens.data() + first, n_tokens)) {
-        throw std::logic_error("the plan takes more pages than the pool has: " + last_plan().to_string());
-    }
-    request.copied_page = kv_.pending_copies().size() > n_copies;
-    for (int32_t position = first; position < first + n_tokens; position++) {
-        batch_.rows.push_back({request.tokens[static_cast<size_t>(position)], request.sequence, position,
-                               kv_.cell(request.sequence, position), false});
-    }
-    if (wants_logits) {
-        batch_.rows.back().wants_logits = true;
-        batch_.outputs.push_back({static_cast<int32_t>(batch_.rows.size()) - 1, id});
-    }
-}
-
-const std::vector<RequestId> & Scheduler::finish_step(const std::vector<Sampled> & sampled) {
-    if (!step_under_way_) {
-        throw std::logic_error("no step is under way: plan one that has rows first");
-    }
-    if (sampled.size() != batch_.outputs.size()) {
-        throw std::invalid_argument(std::to_string(sampled.size()) + " tokens for a step with " +
-                                    std::to_string(batch_.outputs.size()) + " outputs");
-    }
-    step_under_way_ = false;
-    counters_.steps++;
-    for (const RequestId request : last_plan().decode) {
-        commit(find(request), counters_.tokens_decoded);
-    }
-    for (const PrefillPart & part : last_plan().prefill) {
-        commit(find(part.id), counters_.tokens_prefilled);
-    }
-    finished_.clear();
-    for (size_t k = 0; k < sampled.size(); k++) {
-        const RequestId id = batch_.outputs[k].request;
-        const size_t i = find(id);
-        requests_[i].tokens.push_back(sampled[k].token);
-        state_.requests[i].n_known++;
-        state_.requests[i].phase = Phase::decode;
-        if (sampled[k].ends || state_.requests[i].n_known == requests_[i].n_final) {
-            finished_.push_back(id);
-        }
-    }
-    for (const RequestId request : finished_) {
-        erase(request);
-        counters_.finished++;
-    }
-    return finished_;
-}
-
-// Counts the tokens placed in this step into `first_time`, or as recomputed.
-void Scheduler::commit(size_t i, int64_t & first_time) {
-    Request & request = requests_[i];
-    RequestView & view = state_.requests[i];
-    const int32_t first = view.n_placed;
-    kv_.commit(request.sequence);
-    view.n_placed = kv_.n_tokens(request.sequence);
-    const int32_t n_again = std::clamp(request.n_reached - first, 0, view.n_placed - first);
-    counters_.tokens_recomputed += n_again;
-    first_time += view.n_placed - first - n_again;
-    request.n_reached = std::max(request.n_reached, view.n_placed);
-}
-
-void Scheduler::fail_step() {
-    if (!step_under_way_) {
-        throw std::logic_error("no step is under way: plan one that has rows first");
-    }
-    step_under_way_ = false;
-    counters_.failed_steps++;
-    for (const RequestId request : last_plan().decode) {
-        undo(find(request));
-    }
-    for (const PrefillPart & part : last_plan().prefill) {
-        undo(find(part.id));
-    }
-}
-
-void Scheduler::undo(size_t i) {
-    Request & request = requests_[i];
-    RequestView & view = state_.requests[i];
-    int32_t n_keep = view.n_placed;
-    if (request.copied_page) {
-        n_keep -= n_keep % kv_config_.page_size;  // whether the copy was made is not known
-    }
-    view.n_placed = kv_.truncate(request.sequence, n_keep);
-    if (view.n_known - view.n_placed > 1) {
-        view.phase = Phase::prefill;
-    }
 }
 
 const std::vector<int32_t> & Scheduler::tokens(RequestId request) const {

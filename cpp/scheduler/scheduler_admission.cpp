@@ -12,6 +12,7 @@ RequestId Scheduler::submit(const RequestParams & params, double now_ms) {
     request.n_final = static_cast<int32_t>(params.prompt.size()) + params.max_tokens;
     request.tokens.reserve(static_cast<size_t>(request.n_final));
     request.tokens = params.prompt;
+    request.runs_ahead = params.runs_ahead;
     RequestView view;
     view.id = next_id_;
     view.arrival_ms = now_ms;

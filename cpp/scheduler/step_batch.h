@@ -9,11 +9,8 @@
 
 namespace orin {
 
-// Of a row whose token is drawn by the step before, which is still under way: the device takes it from there.
-constexpr int32_t unknown_token = -1;
-
 struct BatchRow {
-    int32_t token;  // or unknown_token
+    int32_t token;  // or unknown_token: drawn by the step before, still under way; the device takes it from there
     SequenceId sequence;
     int32_t position;
     int64_t cell;

@@ -41,16 +41,28 @@ class FakeModel {
         }
     }
 
-    // The token after a row, from the cells that its sequence has.
-    int32_t sample(const PagedKv & kv, const BatchRow & row) const {
-        uint64_t hash = 0;
+    // What a row looks back at, itself included.
+    std::vector<int64_t> cells_seen(const PagedKv & kv, const BatchRow & row) const {
+        std::vector<int64_t> cells;
         for (int32_t i = first_seen(row.position); i <= row.position; i++) {
-            const Cell & read = cells_[size_t(kv.cell(row.sequence, i))];
+            cells.push_back(kv.cell(row.sequence, i));
+        }
+        return cells;
+    }
+
+    // The token after the row at this position, from what is in these cells now.
+    int32_t sample(const std::vector<int64_t> & cells, int32_t position) const {
+        uint64_t hash = 0;
+        int32_t i = first_seen(position);
+        for (const int64_t seen : cells) {
+            const Cell & read = cells_[size_t(seen)];
             CHECK(read.position == i);
-            hash = mix(hash, read.token, i);
+            hash = mix(hash, read.token, i++);
         }
         return drawn(hash);
     }
+
+    int32_t sample(const PagedKv & kv, const BatchRow & row) const { return sample(cells_seen(kv, row), row.position); }
 
     int32_t token_at(const PagedKv & kv, SequenceId sequence, int32_t position) const {
         return cells_[size_t(kv.cell(sequence, position))].token;

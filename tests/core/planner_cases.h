@@ -43,7 +43,7 @@ inline RequestView random_request(Random & random, const PlannerState & state, b
     request.phase = may_run ? static_cast<Phase>(random.below(3)) : Phase::waiting;
     if (request.phase == Phase::decode) {
         request.n_known++;
-        request.n_placed = request.n_known - 1;
+        request.n_placed = request.n_known - (random.one_in(4) ? 0 : 1);  // 0: its last token is being drawn
     } else if (request.phase == Phase::prefill && !random.one_in(3)) {
         request.n_placed = random.below(request.n_known);
     }

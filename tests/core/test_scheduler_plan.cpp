@@ -87,7 +87,7 @@ class Checker {
         }
         for (const RequestId id : plan_.decode) {
             once(id);
-            CHECK(views_.at(id).phase == Phase::decode);
+            CHECK(views_.at(id).phase == Phase::decode && tokens_left(views_.at(id)) == 1);
         }
         std::set<RequestId> admitted(plan_.admit.begin(), plan_.admit.end());
         for (const PrefillPart & part : plan_.prefill) {
@@ -122,8 +122,9 @@ class Checker {
         int32_t n_pages = 0;
         int32_t left_of_share = share_of(c_.config.chunk_size);
         for (const RequestView & request : requests) {
-            const int32_t n = request.phase == Phase::decode ? 1 : std::min(left_of_share, tokens_left(request));
-            left_of_share -= request.phase == Phase::decode ? 0 : n;
+            const bool decodes = request.phase == Phase::decode;
+            const int32_t n = decodes ? tokens_left(request) : std::min(left_of_share, tokens_left(request));
+            left_of_share -= decodes ? 0 : n;
             n_pages += pages_to_place(c_.state, request, n, after_preemption);
         }
         return n_pages;
@@ -174,8 +175,10 @@ class Checker {
     // All or none, and none only under ttft while prompts get on instead.
     void check_decode() {
         std::vector<RequestId> all;
+        bool has_work = running_.empty() && !waiting_.empty();
         for (const RequestView & request : kept_) {
-            if (request.phase == Phase::decode) {
+            has_work |= tokens_left(request) > 0;
+            if (request.phase == Phase::decode && tokens_left(request) > 0) {
                 all.push_back(request.id);
             }
         }
@@ -187,7 +190,7 @@ class Checker {
         } else {
             CHECK(plan_.decode == all);
         }
-        CHECK(running_.empty() && waiting_.empty() ? true : !plan_.decode.empty() || !plan_.prefill.empty());
+        CHECK(!has_work || !plan_.decode.empty() || !plan_.prefill.empty());
     }
 
     void check_chunk() {
@@ -227,7 +230,7 @@ class Checker {
         }
         int32_t decode_pages = 0;
         for (const RequestView & request : kept_) {
-            decode_pages += request.phase == Phase::decode ? pages(request, 1) : 0;
+            decode_pages += request.phase == Phase::decode ? pages(request, tokens_left(request)) : 0;
         }
         if (need + decode_pages <= pages_) {
             CHECK(sum == std::min(chunk(), all_left));
