@@ -12,6 +12,7 @@ cd "$(dirname "$0")/.."
 
 build=build/core
 jobs=${JOBS:-$(nproc)}
+engine=(cpp/engine/{core,core_step,core_collect,logits_computer,ledger,runner,completion,mailbox}.cpp)
 export CXX=${CXX:-c++}
 flags=(-std=c++17 -g1 -Wall -Wextra -Wshadow -ffp-contract=off -fno-omit-frame-pointer -pthread -Icpp)
 
@@ -23,7 +24,7 @@ run_tests() {
     rm -rf "${build:?}/$name"  # objects of files that are gone
     mkdir -p "$build/$name"
     # shellcheck disable=SC2016  # expanded by the inner shells
-    find cpp/pages cpp/scheduler cpp/sampling cpp/engine/{core,core_step,logits_computer,ledger,runner,completion,mailbox}.cpp "${tests[@]}" -name '*.cpp' -print0 |
+    find cpp/pages cpp/scheduler cpp/sampling "${engine[@]}" "${tests[@]}" -name '*.cpp' -print0 |
         xargs -0 -P "$jobs" -I{} bash -c '
             object=$1/$(tr / _ <<<"$2").o
             "$CXX" "${@:3}" -c "$2" -o "$object"' build "$build/$name" {} "${flags[@]}" "$@"

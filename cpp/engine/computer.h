@@ -21,7 +21,7 @@ struct KvUse {
 
 struct StepTimes {
     double upload_ms = 0.0;    // bringing the rows into llama.cpp's form, and copies on write
-    double compute_ms = 0.0;   // in llama.cpp
+    double compute_ms = 0.0;   // in llama.cpp; for a step started ahead, since the one before was collected
     double sampling_ms = 0.0;  // drawing tokens, log-probabilities included, where that is a phase of its own
 };
 
@@ -46,17 +46,21 @@ class Computer {
     // Interrupted: the step has failed then, and is not collected.
     virtual void start(const StepBatch & batch, const std::vector<OutputDraw> & draws) = 0;
     // Waits for the oldest step that was started and is not collected: what was drawn for each of its outputs. Valid,
-    // and the caller's to change, until the next call. Throws as start() does: the step has failed then.
+    // and the caller's to change, until the next call. Throws as start() does: the step has failed then; the one
+    // started after it is to be collected all the same, and nothing of it may be used.
     virtual std::vector<DrawnOutput> & collect() = 0;
     // 2 where a drawn token reaches the next step on the device, so that a step may be started before the one before
     // it is collected; else 1.
     virtual int32_t max_steps_under_way() const { return 1; }
     // Tokens of the step collected last that were not computed, for they were there already.
     virtual int32_t n_found() const { return 0; }
+    // The rest is for a caller who has no step under way, but for what is const.
     // All that could be found again and is not in use is given up.
     virtual void forget() = 0;
     virtual KvUse kv_use() const { return {}; }
-    // Memory that is not needed is given back, where that is much.
+    // Whether much memory is not needed any more.
+    virtual bool wants_trim() const { return false; }
+    // Gives it back.
     virtual void trim() {}
 
     // Of the step collected last.

@@ -1,7 +1,9 @@
-// The requests under way on a model, and the steps that serve them: plan, compute, draw, hand out. One thread; only the
-// statistics are for others.
+// The requests under way on a model, and the steps that serve them: plan, start, collect, hand out. Where the computer
+// lets two steps be under way, the next one is started before the one before is collected: a device that feeds the
+// drawn tokens itself never waits for this thread. One thread; only the statistics are for others.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,16 +29,19 @@ class Core {
     void admit(std::shared_ptr<Completion> completion);
     // Completions that have been cancelled end.
     void drop_cancelled();
-    // Does nothing where there is nothing to do.
+    // Starts what may be started, and hands out what the oldest step under way has drawn. Does nothing where there is
+    // nothing to do.
     void step();
-    bool is_idle() { return stepper_->scheduler().n_requests() == 0; }
-    // Memory that is not needed is given back.
+    bool is_idle() { return n_under_way_ == 0 && stepper_->scheduler().n_requests() == 0; }
+    // Hands out all that is under way. Before the stepper is used otherwise than by steps.
+    void settle();
+    // After it was.
+    void refresh();
+    // Memory that is not needed is given back. PRECOND: no step is under way.
     void trim();
     void fail_all(const std::string & reason);
 
     Stepper & stepper() { return *stepper_; }
-    // After the stepper was used otherwise than by steps.
-    void refresh();
 
     // --- any thread
     const Ledger & ledger() const { return ledger_; }
@@ -44,33 +49,59 @@ class Core {
 
    private:
     struct Request {
+        RequestId id;
         std::shared_ptr<Completion> completion;
         bool has_started = false;
+        bool has_ended = false;  // there may still be steps under way that compute tokens for it, in vain
+    };
+    using RequestPtr = std::shared_ptr<Request>;
+
+    struct Step {
+        std::vector<RequestPtr> requests;  // with tokens in it
+        std::vector<Request *> outputs;    // of them, those whose tokens it draws
+        StepRecord record{};
+
+        void clear();
     };
 
-    const StepBatch & plan(double now);
-    void note_plan(const StepBatch & batch, double now);
-    void compute(const StepBatch & batch);
-    void finish(const StepBatch & batch);
-    void hand_out(const StepBatch & batch);
-    void wake();
-    void drop(Ending ending, std::exception_ptr error);
-    void end(RequestId id, Ending ending, std::exception_ptr error = nullptr);
+    // core_step.cpp: until a step is under way
+    bool start_next();
+    const StepBatch & plan(Step & step, double now);
+    void note_plan(Step & step, const StepBatch & batch, double now);
+    void start(Step & step, const StepBatch & batch);
     static bool should_stop(void * data);
+
+    // core_collect.cpp: from then on
+    void collect();
+    void discard_all();
+    void note_computed(Step & step);
+    void finish(Step & step, std::vector<DrawnOutput> & drawn);
+    void hand_out(const Step & step, std::vector<DrawnOutput> & drawn);
+
+    void wake();
+    void fail(const Step & step, const std::exception_ptr & error);
+    void drop(Ending ending, const std::exception_ptr & error);
+    void end(RequestId id, Ending ending, std::exception_ptr error = nullptr);
 
     const std::shared_ptr<const Mailbox> mailbox_;
     const std::unique_ptr<Stepper> stepper_;
     const std::vector<bool> is_end_token_;  // [n_vocab]
     Doorbells doorbells_;
-    std::unordered_map<RequestId, Request> requests_;
+    std::unordered_map<RequestId, RequestPtr> requests_;
+    bool has_new_requests_ = false;  // that were not published
 
-    // Of the step under way:
-    std::vector<Completion *> in_step_;  // with tokens in it
-    std::vector<OutputDraw> draws_;      // of its outputs, as the next two
-    std::vector<DrawnOutput> * drawn_ = nullptr;
+    std::array<Step, 2> steps_;
+    int32_t oldest_ = 0;  // of steps_
+    int32_t n_under_way_ = 0;
+    const Step * computed_ = nullptr;  // by the computer, now
+    bool must_forget_ = false;         // as soon as no step is under way, as the next
+    bool must_trim_ = false;
+
+    // Of the step that is started or collected now:
+    std::vector<OutputDraw> draws_;
     std::vector<Sampled> sampled_;
     double last_check_ms_ = 0.0;
-    StepRecord record_{};
+    double last_done_ms_ = 0.0;  // when the step before was handed out
 
     std::vector<std::shared_ptr<Completion>> to_wake_;
     Ledger ledger_;

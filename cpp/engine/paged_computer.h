@@ -25,7 +25,8 @@ class PagedComputer : public LogitsComputer {
     const float * logits(size_t output) const override;
     void forget() override;
     KvUse kv_use() const override { return {pool_.page_bytes(), pool_.committed_bytes()}; }
-    void trim() override { pool_.trim_if_worthwhile(); }
+    bool wants_trim() const override { return pool_.is_trim_worthwhile(); }
+    void trim() override { pool_.trim(); }
     KvPool & pool() { return pool_; }
 
    protected:

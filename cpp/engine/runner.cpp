@@ -42,6 +42,7 @@ void Runner::between_steps(const std::function<void()> & work) {
     std::future<void> result = done->get_future();
     const bool taken = mailbox_->command([this, &work, done] {
         try {
+            core_.settle();
             work();
             core_.refresh();
             done->set_value();

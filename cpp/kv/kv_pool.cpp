@@ -34,13 +34,11 @@ void KvPool::trim() {
     }
 }
 
-void KvPool::trim_if_worthwhile() {
+bool KvPool::is_trim_worthwhile() const {
     const PageCounters now = pages_.counters();
     const int64_t n_budget = now.used + now.cached + now.free + 1;  // and the scratch page
     const int32_t n_needed = pages_.committed_pages();
-    if (touched_pages_ >= 2 * n_needed || (touched_pages_ > n_budget && touched_pages_ > n_needed)) {
-        trim();
-    }
+    return touched_pages_ >= 2 * n_needed || (touched_pages_ > n_budget && touched_pages_ > n_needed);
 }
 
 }  // namespace orin

@@ -44,9 +44,9 @@ class KvPool {
     void copy_pages(const std::vector<PageCopy> & copies, ggml_backend_t stream = nullptr);
     // Gives the memory above the highest page in use or cached back.
     void trim();
-    // The same, where that is at least half of the memory touched, or memory beyond the budget: given back at every
-    // turn it would be cleared anew by the system at every turn.
-    void trim_if_worthwhile();
+    // Whether that is at least half of the memory touched, or memory beyond the budget: given back at every turn it
+    // would be cleared anew by the system at every turn.
+    bool is_trim_worthwhile() const;
     int64_t page_bytes() const {
         return storage_ ? static_cast<int64_t>(storage_->bytes_per_cell()) * pages_.page_size() : 0;
     }

@@ -11,6 +11,9 @@ class StepRecord:
 
     Attributes:
         number: from 1, without gaps.
+        started_ms: when it was planned, or when the step before was handed out where that was
+            later: steps do not overlap.
+        duration_ms: until its tokens were handed out.
         compute_ms: in llama.cpp; sampling_ms: drawing tokens. Both are part of `duration_ms`.
         n_prompt_tokens: with any, it is a step of prefill, else of decode.
         n_decode_tokens: one of each sequence that decodes.

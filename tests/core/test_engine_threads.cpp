@@ -1,102 +1,17 @@
 // An engine over a model without weights, with consumers on many threads that submit, take, cancel, wait and ask for
-// statistics at random: every completion is a beginning of what it would be alone, and nothing is left at the end.
+// statistics at random: every completion is a beginning of what it would be alone, and nothing is left at the end. Each
+// test with one step under way at a time, and with two.
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 #include <thread>
 #include <vector>
 
-#include "check.h"
-#include "engine/logits_computer.h"
 #include "engine/runner.h"
-#include "engine/runtime.h"
-#include "fake_model.h"
+#include "fake_engine.h"
 
 namespace orin {
 namespace {
 
-constexpr int32_t n_vocab = 50;
-constexpr int32_t n_ctx = 96;
-constexpr int32_t page_size = 8;
-constexpr int32_t n_pages = 16;  // a little more than one sequence in full: there is preemption
-constexpr int32_t max_batch = 4;
 constexpr int32_t n_consumers = 4;
-const sampling::Params greedy = {0.0f, 0, 1.0f, 0.0f, 1.0f, 0.0f, 0.0f, sampling::Order::orin, 0};
-
-// Some steps fail, stop when they are told to, or give logits that are no numbers.
-class FakeComputer : public LogitsComputer {
-   public:
-    FakeComputer(PagedKv & kv, const StopCheck & stop, int32_t one_fails_in)
-        : LogitsComputer(n_vocab),
-          kv_(kv),
-          stop_(stop),
-          one_fails_in_(one_fails_in),
-          model_(n_pages + 1, page_size, 0, n_vocab),
-          random_(7) {}
-
-    void compute(const StepBatch & batch) override {
-        if (random_.one_in(one_fails_in_)) {
-            model_.compute(batch, static_cast<size_t>(random_.below(static_cast<int32_t>(batch.rows.size()))));
-            throw EngineError("a step failed");
-        }
-        model_.compute(batch, batch.rows.size());
-        std::this_thread::sleep_for(std::chrono::microseconds(random_.below(30)));
-        if (stop_.stops(stop_.data)) {
-            throw Interrupted("stopped");
-        }
-        logits_.assign(batch.outputs.size() * n_vocab, 0.0f);
-        for (size_t i = 0; i < batch.outputs.size(); i++) {
-            const int32_t token = model_.sample(kv_, batch.rows[static_cast<size_t>(batch.outputs[i].row)]);
-            logits_[i * n_vocab + static_cast<size_t>(token)] = random_.one_in(400) ? NAN : 1.0f;
-        }
-    }
-    const float * logits(size_t output) const override { return logits_.data() + output * n_vocab; }
-    void forget() override { kv_.drop_cached(); }
-    void trim() override {
-        if (one_fails_in_ == 2) {
-            throw std::runtime_error("the system has no memory");
-        }
-    }
-
-   private:
-    PagedKv & kv_;
-    const StopCheck stop_;
-    const int32_t one_fails_in_;  // steps
-    FakeModel model_;
-    Random random_;
-    std::vector<float> logits_;
-};
-
-PlannerConfig planner_config() {
-    PlannerConfig config;
-    config.chunk_size = 16;
-    config.max_batch = max_batch;
-    return config;
-}
-
-PagedKvConfig kv_config() {
-    PagedKvConfig config;
-    config.n_pages = n_pages + 1;
-    config.page_size = page_size;
-    config.max_sequences = max_batch + 1;
-    config.max_tokens = n_ctx;
-    return config;
-}
-
-class FakeStepper : public Stepper {
-   public:
-    explicit FakeStepper(const StopCheck & stop, int32_t one_fails_in = 40)
-        : scheduler_(planner_config(), kv_config()), computer_(scheduler_.kv(), stop, one_fails_in) {}
-
-    Scheduler & scheduler() override { return scheduler_; }
-    Computer & computer() override { return computer_; }
-    int32_t n_vocab() const override { return orin::n_vocab; }
-    std::vector<int32_t> end_tokens() const override { return {0}; }
-
-   private:
-    Scheduler scheduler_;
-    FakeComputer computer_;
-};
 
 struct Running {
     std::shared_ptr<Completion> completion;
@@ -225,12 +140,9 @@ void check_nothing_is_left(Runner & runner) {
     CHECK(!runner.steps_after(0).empty());
 }
 
-std::unique_ptr<Stepper> make_fake(const StopCheck & stop) {
-    return std::make_unique<FakeStepper>(stop);
-}
-
+template <typename SomeComputer>
 void storm(int64_t n) {
-    Runner runner(make_fake);
+    Runner runner(fake<SomeComputer>());
     std::vector<std::thread> threads;
     for (uint64_t seed = 0; seed < n_consumers; seed++) {
         threads.emplace_back([&runner, seed, n] { Consumer(runner, seed).run(n); });
@@ -253,8 +165,9 @@ std::vector<std::shared_ptr<Completion>> submit_twenty(Runner & runner) {
     return completions;
 }
 
+template <typename SomeComputer>
 void cancelling() {
-    Runner runner([](const StopCheck & stop) { return std::make_unique<FakeStepper>(stop, 1 << 30); });
+    Runner runner(fake<SomeComputer>(1 << 30));
     const auto completions = submit_twenty(runner);
     for (const auto & completion : completions) {
         completion->cancel();
@@ -265,8 +178,9 @@ void cancelling() {
     CHECK(runner.stats().scheduler.cancelled > 10 && runner.stats().pages.used == 0);
 }
 
+template <typename SomeComputer>
 void failing_steps() {
-    Runner runner([](const StopCheck & stop) { return std::make_unique<FakeStepper>(stop, 1); });
+    Runner runner(fake<SomeComputer>(1));
     const auto completions = submit_twenty(runner);
     for (const auto & completion : completions) {
         CHECK(completion->wait(0, 10'000.0));
@@ -277,7 +191,7 @@ void failing_steps() {
 
 // Its thread is gone then, and with it all that waited for it.
 void failing_engine() {
-    Runner runner([](const StopCheck & stop) { return std::make_unique<FakeStepper>(stop, 2); });
+    Runner runner(fake<FakeComputer>(2));
     try {
         for (const auto & completion : submit_twenty(runner)) {
             CHECK(completion->wait(60, 10'000.0));
@@ -290,9 +204,10 @@ void failing_engine() {
 }
 
 // What runs and waits fails, and who comes later is told.
+template <typename SomeComputer>
 void close_under_load() {
     for (int32_t round = 0; round < 20; round++) {
-        Runner runner(make_fake);
+        Runner runner(fake<SomeComputer>());
         const auto completions = submit_twenty(runner);
         std::thread closer([&] { runner.close(); });
         runner.close();
@@ -309,13 +224,20 @@ void close_under_load() {
     }
 }
 
+template <typename SomeComputer>
+void all(int64_t n) {
+    storm<SomeComputer>(n);
+    cancelling<SomeComputer>();
+    failing_steps<SomeComputer>();
+    close_under_load<SomeComputer>();
+}
+
 }  // namespace
 }  // namespace orin
 
 int main(int argc, char ** argv) {
-    orin::storm(orin::operations(argc, argv, 20'000));
-    orin::cancelling();
-    orin::failing_steps();
+    const int64_t n = orin::operations(argc, argv, 20'000) / 2;
+    orin::all<orin::FakeComputer>(n);
+    orin::all<orin::LateComputer>(n);
     orin::failing_engine();
-    orin::close_under_load();
 }

@@ -1,0 +1,211 @@
+// Steps that are started before the one before is collected: what is started when, and what becomes of the step under
+// way when something ends or fails.
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "fake_engine.h"
+
+namespace orin {
+namespace {
+
+constexpr int32_t never = 1 << 30;
+
+// A core on this thread, and its computer.
+struct Engine {
+    std::shared_ptr<Mailbox> mailbox = std::make_shared<Mailbox>();
+    LateComputer * computer = nullptr;
+    std::unique_ptr<Core> core;
+
+    Engine() {
+        core = std::make_unique<Core>(
+            [this](const StopCheck & stop) {
+                auto stepper = std::make_unique<FakeStepper<LateComputer>>(stop, never);
+                computer = &stepper->computer();
+                return stepper;
+            },
+            mailbox);
+    }
+
+    std::shared_ptr<Completion> submit(std::vector<int32_t> prompt, int32_t max_tokens, bool ignore_eos = true) {
+        CompletionParams params;
+        params.prompt = std::move(prompt);
+        params.max_tokens = max_tokens;
+        params.ignore_eos = ignore_eos;
+        auto completion = std::make_shared<Completion>(params, Sampler(greedy, 0, {}), mailbox);
+        core->admit(completion);
+        return completion;
+    }
+
+    void run() {
+        while (!core->is_idle()) {
+            core->step();
+        }
+        CHECK(core->ledger().stats().pages.used == 0);
+        core->stepper().scheduler().kv().check();
+    }
+};
+
+// What the model says after this prompt.
+std::vector<int32_t> expected(std::vector<int32_t> prompt, int32_t n) {
+    const FakeModel model(n_pages + 1, page_size, 0, n_vocab);
+    const size_t n_prompt = prompt.size();
+    while (n-- > 0) {
+        prompt.push_back(model.next(prompt));
+    }
+    return {prompt.begin() + static_cast<ptrdiff_t>(n_prompt), prompt.end()};
+}
+
+std::vector<int32_t> text(const Completion & completion) {
+    std::vector<int32_t> tokens;
+    for (const DrawnToken & drawn : completion.tokens_from(0)) {
+        tokens.push_back(drawn.token);
+    }
+    return tokens;
+}
+
+// A prompt whose answer ends with the second token.
+std::vector<int32_t> prompt_of_two() {
+    for (int32_t a = 1;; a++) {
+        const std::vector<int32_t> answer = expected({a}, 2);
+        if (answer[0] != 0 && answer[1] == 0) {
+            return {a};
+        }
+    }
+}
+
+void the_next_step_is_started_before_the_one_before_is_collected() {
+    Engine engine;
+    const auto completion = engine.submit({1, 2, 3}, 4);
+    engine.run();
+    CHECK(engine.computer->trace == "sscscscc");  // none is started for a fifth token
+    CHECK(text(*completion) == expected({1, 2, 3}, 4));
+    CHECK(completion->report().ending == Ending::length);
+    CHECK(engine.core->ledger().stats().scheduler.tokens_decoded == 3);
+}
+
+void what_follows_the_end_is_computed_in_vain_and_never_seen() {
+    Engine engine;
+    const auto completion = engine.submit(prompt_of_two(), 20, false);
+    engine.run();
+    CHECK(engine.computer->trace == "sscscc");
+    CHECK(text(*completion) == expected(prompt_of_two(), 2));
+    CHECK(completion->report().ending == Ending::stop);
+    CHECK(engine.core->ledger().stats().scheduler.tokens_decoded == 1);
+}
+
+void who_is_cancelled_ends_at_once_and_the_others_go_on() {
+    Engine engine;
+    const auto cancelled = engine.submit({1}, 20);
+    const auto other = engine.submit({2}, 20);
+    engine.core->step();
+    CHECK(engine.computer->n_under_way() == 1);
+    cancelled->cancel();
+    engine.core->drop_cancelled();
+    CHECK(cancelled->report().ending == Ending::cancelled && text(*cancelled).size() == 1);
+    engine.run();
+    CHECK(text(*cancelled).size() == 1 && text(*other) == expected({2}, 20));
+}
+
+void a_step_that_fails_when_it_starts_leaves_the_one_under_way_alone() {
+    Engine engine;
+    engine.computer->fates[2] = Fate::start_fails;
+    const auto failing = engine.submit({1}, 20);
+    engine.core->step();
+    const auto other = engine.submit(std::vector<int32_t>(40, 2), 3);  // its tokens are not in the step under way
+    engine.core->step();
+    CHECK(engine.computer->trace == "sscxc");
+    CHECK(failing->report().ending == Ending::failed && other->report().ending == Ending::failed);
+    const auto next = engine.submit({1}, 20);
+    engine.run();
+    CHECK(text(*next) == expected({1}, 20));
+}
+
+void a_step_that_fails_takes_the_one_started_after_it_along_and_only_its_own_requests() {
+    Engine engine;
+    engine.computer->fates[1] = Fate::collect_fails;
+    const auto failing = engine.submit({1}, 20);
+    engine.core->step();
+    const auto other = engine.submit(std::vector<int32_t>(40, 2), 3);
+    engine.core->step();  // starts the first chunk of the other
+    CHECK(engine.computer->trace == "sscscc");
+    CHECK(failing->report().ending == Ending::failed && text(*failing).size() == 1);
+    CHECK(other->report().ending == Ending::none);
+    engine.run();
+    CHECK(text(*other) == expected(std::vector<int32_t>(40, 2), 3));
+    CHECK(engine.core->ledger().stats().scheduler.failed_steps == 2);
+}
+
+void what_is_no_number_is_forgotten_once_no_step_is_under_way() {
+    Engine engine;
+    engine.computer->fates[1] = Fate::bad_logits;
+    const auto failing = engine.submit(std::vector<int32_t>(8, 1), 20);
+    const auto other = engine.submit({2}, 20);
+    engine.core->step();
+    engine.core->step();
+    CHECK(engine.computer->trace == "sscsccf");
+    CHECK(failing->report().ending == Ending::failed && text(*failing).size() == 1);
+    CHECK(text(*other).size() == 3);
+    CHECK(engine.core->ledger().stats().pages.cached == 0);
+    engine.run();
+    CHECK(text(*other) == expected({2}, 20));
+}
+
+void memory_is_given_back_while_no_step_is_under_way() {
+    Engine engine;
+    engine.computer->wants_trim_ = true;
+    engine.submit({1}, 1);
+    const auto other = engine.submit({2}, 20);
+    engine.core->step();
+    CHECK(engine.computer->trace == "sscct");
+    engine.run();
+    CHECK(text(*other) == expected({2}, 20));
+}
+
+void settling_hands_out_what_is_under_way() {
+    Engine engine;
+    const auto completion = engine.submit({1}, 20);
+    engine.core->step();
+    CHECK(text(*completion).size() == 1 && engine.computer->n_under_way() == 1 && !engine.core->is_idle());
+    engine.core->settle();
+    CHECK(text(*completion).size() == 2 && engine.computer->n_under_way() == 0);
+    engine.run();
+    CHECK(text(*completion) == expected({1}, 20));
+}
+
+void what_is_under_way_when_the_engine_closes_is_waited_for() {
+    Engine engine;
+    const auto completion = engine.submit({1}, 20);
+    engine.core->step();
+    engine.core->fail_all("closed");
+    CHECK(engine.computer->n_under_way() == 0 && completion->report().ending == Ending::failed);
+}
+
+void steps_in_the_log_do_not_overlap() {
+    Engine engine;
+    engine.submit({1}, 20);
+    engine.run();
+    const std::vector<StepRecord> steps = engine.core->ledger().steps_after(0);
+    CHECK(steps.size() == 20);
+    for (size_t i = 1; i < steps.size(); i++) {
+        CHECK(steps[i].duration_ms > 0.0);
+        CHECK(steps[i].started_ms + 1e-6 >= steps[i - 1].started_ms + steps[i - 1].duration_ms);
+    }
+}
+
+}  // namespace
+}  // namespace orin
+
+int main() {
+    using namespace orin;
+    the_next_step_is_started_before_the_one_before_is_collected();
+    what_follows_the_end_is_computed_in_vain_and_never_seen();
+    who_is_cancelled_ends_at_once_and_the_others_go_on();
+    a_step_that_fails_when_it_starts_leaves_the_one_under_way_alone();
+    a_step_that_fails_takes_the_one_started_after_it_along_and_only_its_own_requests();
+    what_is_no_number_is_forgotten_once_no_step_is_under_way();
+    memory_is_given_back_while_no_step_is_under_way();
+    settling_hands_out_what_is_under_way();
+    what_is_under_way_when_the_engine_closes_is_waited_for();
+    steps_in_the_log_do_not_overlap();
+}
