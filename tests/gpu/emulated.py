@@ -26,6 +26,7 @@ class EmulatedGpu:
         self._library = ctypes.CDLL(str(MODULE))
         self._library.emulated_gpu_counters.restype = ctypes.c_size_t
         self._library.emulated_gpu_free_memory.restype = ctypes.c_size_t
+        self._library.emulated_gpu_check.restype = ctypes.c_char_p
 
     def counters(self) -> dict[str, int]:
         """What was done since the last reset; what never was is not there."""
@@ -56,6 +57,11 @@ class EmulatedGpu:
     def free_memory(self) -> int:
         free: int = self._library.emulated_gpu_free_memory()
         return free
+
+    def check(self, promise: str) -> str:
+        """What is wrong with one of the promises of tests/emulated_gpu/checks.cpp, or ""."""
+        wrong: bytes = self._library.emulated_gpu_check(promise.encode())
+        return wrong.decode()
 
 
 def install() -> None:

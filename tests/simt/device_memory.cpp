@@ -104,7 +104,7 @@ void * DeviceMemory::allocate(size_t bytes) {
     if (depth == 0) {
         mprotect(at(place), whole, PROT_NONE);
     }
-    chunks_[place] = {whole, true, -1};
+    chunks_[place] = {whole, bytes, true, -1};
     used_bytes_ += whole;
     return at(place);
 }
@@ -204,7 +204,7 @@ bool DeviceMemory::map(void * memory, size_t bytes, int64_t place, size_t offset
     if (mmap(memory, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file_, from) == MAP_FAILED) {
         return false;
     }
-    chunks_[begin] = {bytes, false, place};
+    chunks_[begin] = {bytes, bytes, false, place};
     created->second.n_mappings++;
     return true;
 }
@@ -263,10 +263,11 @@ bool DeviceMemory::holds(const void * memory, size_t bytes) const {
     const uintptr_t end = number(memory) + bytes;
     for (uintptr_t place = number(memory); place < end;) {
         const Chunks::value_type * chunk = chunk_at(place);
-        if (chunk == nullptr || !chunk->second.is_open_to_device) {
+        const bool has_some = chunk != nullptr && chunk->second.is_open_to_device;
+        if (!has_some || place >= chunk->first + chunk->second.asked_bytes) {
             return false;
         }
-        place = chunk->first + chunk->second.bytes;
+        place = chunk->first + chunk->second.asked_bytes;
     }
     return true;
 }

@@ -49,7 +49,8 @@ class DeviceMemory {
    private:
     friend class DeviceRuns;
     struct Chunk {
-        size_t bytes;
+        size_t bytes;        // whole pages
+        size_t asked_bytes;  // what may be used of them
         bool is_open_to_device;
         int64_t place;  // of what is mapped; below 0: an allocation
     };
