@@ -278,17 +278,24 @@ py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> &
     set_rotation(layer.v_rotation);
     const std::vector<ggml_fp16_t> mask = mask_of(probe, positions, cells);
     ggml_backend_tensor_set(layer.mask, mask.data(), 0, ggml_nbytes(layer.mask));
+    const int n_nodes = n_computed(*layer.graph);
+    const bool attends = ggml_backend_supports_op(gpu.get(), layer.attention);
+    layer.graph->n_nodes -= attends ? 0 : 1;
     if (ggml_backend_graph_compute(gpu.get(), layer.graph) != GGML_STATUS_SUCCESS) {
         throw std::runtime_error("the graph did not run");
     }
-    py::array_t<float> attention({cells.size(), py::ssize_t(probe.n_head), py::ssize_t(probe.head_dim_v)});
-    ggml_backend_tensor_get(layer.attention, attention.mutable_data(), 0, ggml_nbytes(layer.attention));
+    py::object attention = py::none();
+    if (attends) {
+        py::array_t<float> values({cells.size(), py::ssize_t(probe.n_head), py::ssize_t(probe.head_dim_v)});
+        ggml_backend_tensor_get(layer.attention, values.mutable_data(), 0, ggml_nbytes(layer.attention));
+        attention = std::move(values);
+    }
     const RopeStoreReport report = rope_store.report();
     py::dict result;
     result["k_cells"] = bytes_of(*layer.k_cells);
     result["v_cells"] = bytes_of(*layer.v_cells);
     result["attention"] = attention;
-    result["n_computed"] = n_computed(*layer.graph);
+    result["n_computed"] = n_nodes;
     result["has_k_rotation"] = layer.k_rotation != nullptr && layer.k_rotation->buffer != nullptr;
     result["n_layers"] = report.n_layers;
     result["reason"] = report.reason;
