@@ -180,8 +180,9 @@ void GpuComputer::trim() {
 }
 
 void GpuComputer::ensure_contexts() {
-    if (prefill_ == nullptr || decode_ == nullptr) {
-        PagedComputer::make_contexts(*model_, *hooks_, stop_);
+    const bool are_there = prefill_ != nullptr && decode_ != nullptr;
+    if (!are_there && !PagedComputer::make_contexts(*model_, *hooks_, stop_)) {
+        throw EngineError("after a failure of the GPU no context could be made: " + hook_.refusal());
     }
 }
 

@@ -62,7 +62,7 @@ LlamaStepper::~LlamaStepper() {
 
 bool LlamaStepper::use_pages(const StopCheck & stop) {
     ggml_backend_dev_t gpu = model_->gpu();
-    if (gpu == nullptr && model_->device() != "cpu") {
+    if (gpu != nullptr && !model_->has_all_layers_on_gpu()) {
         refusal_ = "its layers are not all on one GPU";
         return false;
     }

@@ -22,11 +22,9 @@ struct ProgressState {
     bool stopped = false;
 };
 
-// The one that has all layers, or null.
-ggml_backend_dev_t gpu_of(const llama_model & model) {
-    const bool has_all = model.devices.size() == 1 && model.n_gpu_layers() > model.hparams.n_layer_all;
-    return has_all && ggml_backend_dev_type(model.devices[0].dev) != GGML_BACKEND_DEVICE_TYPE_CPU ? model.devices[0].dev
-                                                                                                  : nullptr;
+bool is_on_one_gpu(const llama_model & model) {
+    return model.devices.size() == 1 && model.n_gpu_layers() > model.hparams.n_layer_all &&
+           ggml_backend_dev_type(model.devices[0].dev) != GGML_BACKEND_DEVICE_TYPE_CPU;
 }
 
 bool on_progress(float fraction, void * data) {
@@ -75,8 +73,9 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     }
     vocab_ = llama_model_get_vocab(model_.get());
     device_ = gpu == nullptr ? "cpu" : ggml_backend_dev_description(gpu);
-    gpu_ = gpu_of(*model_);
-    has_table_on_gpu_ = gpu_ != nullptr && !places.empty();
+    gpu_ = gpu;
+    has_all_layers_on_gpu_ = gpu != nullptr && is_on_one_gpu(*model_);
+    has_table_on_gpu_ = has_all_layers_on_gpu_ && !places.empty();
 }
 
 bool Model::is_causal_decoder() const {

@@ -43,8 +43,9 @@ class Model {
     int32_t n_vocab() const { return llama_vocab_n_tokens(vocab_); }
     // Where the layers are computed: "cpu", or the name of the GPU.
     const std::string & device() const { return device_; }
-    // The GPU that has all layers, or null.
+    // The GPU that computes layers, the first where there are several, or null.
     ggml_backend_dev_t gpu() const { return gpu_; }
+    bool has_all_layers_on_gpu() const { return has_all_layers_on_gpu_; }
     // Whether tokens are looked up there, too.
     bool has_table_on_gpu() const { return has_table_on_gpu_; }
     // True when the model can be driven token by token with a KV cache of one sequence.
@@ -75,6 +76,7 @@ class Model {
     const llama_vocab * vocab_ = nullptr;
     std::string device_;
     ggml_backend_dev_t gpu_ = nullptr;
+    bool has_all_layers_on_gpu_ = false;
     bool has_table_on_gpu_ = false;
 };
 

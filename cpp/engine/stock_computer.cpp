@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "clock.h"
+#include "gpu.h"
 #include "runtime.h"
 
 namespace orin {
@@ -12,6 +13,7 @@ StockComputer::StockComputer(const Scheduler & scheduler, Model & model, const E
     : LogitsComputer(model.n_vocab()),
       scheduler_(scheduler),
       chunk_size_(params.chunk_size),
+      gpu_(model.gpu()),
       context_(make_context(model, params, {params.chunk_size, 1}, false, hooks, stop)) {}
 
 void StockComputer::compute(const StepBatch & batch) {
@@ -41,7 +43,10 @@ void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, bool
     const double uploaded = now_ms();
     times_.upload_ms += uploaded - started;
     try {
-        n_graphs_built_ += compute_rows(context_.get(), rows_);
+        on_gpu(gpu_, "a step of " + std::to_string(rows_.size()) + " tokens failed on the GPU", [&] {
+            n_graphs_built_ += compute_rows(context_.get(), rows_);
+            llama_synchronize(context_.get());  // a GPU may fail until then
+        });
     } catch (...) {
         tokens_.push_back(known[static_cast<size_t>(begin)]);  // some of it may be there
         truncate(begin);

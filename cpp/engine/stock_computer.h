@@ -25,6 +25,7 @@ class StockComputer : public LogitsComputer {
 
     const Scheduler & scheduler_;
     const int32_t chunk_size_;
+    ggml_backend_dev_t const gpu_;  // or null
     ContextPtr context_;
     std::vector<int32_t> tokens_;  // whose keys and values (or state) are there, in order
     int32_t n_found_ = 0;
