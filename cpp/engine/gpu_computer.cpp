@@ -173,12 +173,6 @@ void GpuComputer::synchronize() {
     });
 }
 
-void GpuComputer::trim() {
-    if (under_way_.empty()) {
-        PagedComputer::trim();
-    }
-}
-
 void GpuComputer::ensure_contexts() {
     const bool are_there = prefill_ != nullptr && decode_ != nullptr;
     if (!are_there && !PagedComputer::make_contexts(*model_, *hooks_, stop_)) {

@@ -30,8 +30,6 @@ class GpuComputer : public PagedComputer {
     void compute(const StepBatch & batch) override;
     const float * logits(size_t output) const override;
 
-    void trim() override;
-
    private:
     struct UnderWay {
         llama_context * context;

@@ -126,6 +126,24 @@ def test_greedy_text_is_the_cpus(open_engine: OpenEngine, model: Path) -> None:
                 break
 
 
+@pytest.mark.parametrize("hooks", ["all", "-uploads", "-sampling"])
+def test_it_does_not_matter_when_the_gpu_does_what_it_was_told(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path, hooks: str
+) -> None:
+    prompts = [prompt(seed, 20 + seed) for seed in range(4)]
+    on_cpu = open_engine(model, gpu_layers=0)
+    expected = [finish(start(on_cpu, tokens, 6)) for tokens in prompts]
+    for schedule in range(2, 8):
+        emulated.set_schedule(schedule)
+        engine = open_engine(model, hooks=hooks, chunk_size=16, prefix_cache=False)
+        started = []
+        for tokens in prompts:  # steps with prompt tokens between those without
+            started.append(start(engine, tokens, 6))
+            next(started[-1])
+        assert [finish(completion) for completion in started] == expected, schedule
+        engine.close()
+
+
 @pytest.mark.parametrize("off", [(), *((name,) for name in HOOK_NAMES), ("sampling", "uploads")])
 def test_any_hook_may_be_off(open_engine: OpenEngine, model: Path, off: tuple[str, ...]) -> None:
     on_cpu = open_engine(model, gpu_layers=0)
