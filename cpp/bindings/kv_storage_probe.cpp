@@ -2,12 +2,13 @@
 
 #include <stdexcept>
 
+#include "../engine/gpu.h"
+
 namespace orin {
 
 KvStorageProbe::KvStorageProbe(bool on_gpu, const std::vector<std::pair<size_t, size_t>> & row_bytes, int64_t n_cells,
                                bool may_grow) {
-    ggml_backend_dev_t device =
-        ggml_backend_dev_by_type(on_gpu ? GGML_BACKEND_DEVICE_TYPE_GPU : GGML_BACKEND_DEVICE_TYPE_CPU);
+    ggml_backend_dev_t device = on_gpu ? first_gpu() : ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
     if (device == nullptr) {
         throw std::invalid_argument("there is no GPU");
     }

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 
+#include "../engine/gpu.h"
 #include "../hooks/engine_hooks.h"
 #include "ggml-cpu.h"
 
@@ -18,7 +19,8 @@ ggml_context_ptr make_context(bool with_graph) {
 
 ggml_backend_t make_backend(bool gpu, int n_threads) {
     if (gpu) {
-        return ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_GPU, nullptr);
+        ggml_backend_dev_t device = first_gpu();
+        return device == nullptr ? nullptr : ggml_backend_dev_init(device, nullptr);
     }
     ggml_backend_t backend = ggml_backend_cpu_init();
     ggml_backend_cpu_set_n_threads(backend, n_threads);

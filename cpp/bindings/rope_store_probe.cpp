@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "../engine/gpu.h"
 #include "../hooks/rope_store_hook.h"
 #include "../hooks/rope_store_match.h"
 #include "ggml-alloc.h"
@@ -250,10 +251,11 @@ int n_computed(const ggml_cgraph & graph) {
 py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> & q, const py::array_t<float> & k,
                         const py::array_t<float> & v, const py::array_t<int32_t> & positions,
                         const py::array_t<int64_t> & cells, bool hook) {
-    const ggml_backend_ptr gpu(ggml_backend_init_by_type(GGML_BACKEND_DEVICE_TYPE_GPU, nullptr));
-    if (gpu == nullptr) {
+    ggml_backend_dev_t device = first_gpu();
+    if (device == nullptr) {
         throw std::runtime_error("expected a GPU, but this build or this machine has none");
     }
+    const ggml_backend_ptr gpu(ggml_backend_dev_init(device, nullptr));
     Layer layer(probe, cells.size());
     const ggml_backend_buffer_ptr weights(ggml_backend_alloc_ctx_tensors(layer.weights.get(), gpu.get()));
     ggml_backend_buffer_set_usage(weights.get(), GGML_BACKEND_BUFFER_USAGE_WEIGHTS);

@@ -7,6 +7,7 @@
 
 #include <stdexcept>
 
+#include "../engine/gpu.h"
 #include "convert_sampling.h"
 #include "ggml-alloc.h"
 #include "ggml-cpu.h"
@@ -22,7 +23,7 @@ constexpr int64_t max_nodes = 64;
 }  // namespace
 
 SamplingProbe::SamplingProbe(const std::vector<float> & logits, const DeviceSamplingSizes & sizes) {
-    ggml_backend_dev_t device = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_GPU);
+    ggml_backend_dev_t device = first_gpu();
     if (device == nullptr) {
         throw std::runtime_error("there is no GPU");
     }
