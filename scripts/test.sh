@@ -38,7 +38,7 @@ check "kernels for every architecture" scripts/check_kernels.py
 # A shell that runs this in the background ignores SIGINT, and so would every program under test.
 check "pytest" env --default-signal=INT python -m pytest "$@"
 check "emulated GPU" env PYTHONPATH=scripts python -m native.emulated
-check "pytest on the emulated GPU" env --default-signal=INT ORIN_TEST_GPU=emulated python -m pytest tests/gpu "$@"
+check "pytest on the emulated GPU" env --default-signal=INT ORIN_TEST_GPU=emulated python -m pytest tests/gpu
 
 if [[ ${#failed[@]} -gt 0 ]]; then
     echo "failed: ${failed[*]}" >&2

@@ -5,6 +5,7 @@
 #include "../simt/counters.h"
 #include "../simt/device_memory.h"
 #include "../simt/grid.h"
+#include "../simt/runtime_handles.h"
 #include "../simt/stream.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
@@ -38,4 +39,8 @@ EXPORTED void emulated_gpu_set_memory(size_t bytes) {
 EXPORTED size_t emulated_gpu_free_memory() {
     const simt::DeviceLock lock(simt::device_lock());
     return simt::DeviceMemory::instance().free_bytes();
+}
+
+EXPORTED void emulated_gpu_set_integrated(int is_integrated) {
+    simt::set_integrated(is_integrated != 0);
 }

@@ -3,6 +3,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "../simt/runtime_handles.h"
 #include "backend.h"
 #include "buffers.h"
 #include "ggml-backend-impl.h"
@@ -26,7 +27,7 @@ void get_memory(ggml_backend_dev_t, size_t * free, size_t * total) {
 }
 
 enum ggml_backend_dev_type get_type(ggml_backend_dev_t) {
-    return GGML_BACKEND_DEVICE_TYPE_GPU;
+    return simt::is_integrated() ? GGML_BACKEND_DEVICE_TYPE_IGPU : GGML_BACKEND_DEVICE_TYPE_GPU;
 }
 
 void get_props(ggml_backend_dev_t dev, ggml_backend_dev_props * props) {
@@ -39,7 +40,7 @@ void get_props(ggml_backend_dev_t dev, ggml_backend_dev_props * props) {
     props->caps.host_buffer = true;
     props->caps.buffer_from_host_ptr = false;
     props->caps.events = true;
-    props->caps.mmap_support = true;
+    props->caps.mmap_support = !simt::is_integrated();
 }
 
 ggml_backend_t init_backend(ggml_backend_dev_t, const char *) {

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """The extension module over an emulated GPU, which `python -m native.emulated` builds.
 
-As a program it is `orin-llm` with that module: `python tests/gpu/emulated.py run …`. It reads
-ORIN_EMULATED_SCHEDULE (see EmulatedGpu.set_schedule) and ORIN_EMULATED_MEMORY_MIB.
+As a program it is `orin-llm` with that module: `python tests/gpu/emulated.py run …`. Wherever it is
+installed it reads ORIN_EMULATED_SCHEDULE (see EmulatedGpu.set_schedule), ORIN_EMULATED_MEMORY_MIB
+and ORIN_EMULATED_INTEGRATED=1.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ class EmulatedGpu:
         """How much the device has in all; what is allocated stays."""
         self._library.emulated_gpu_set_memory(ctypes.c_size_t(n_bytes))
 
+    def set_integrated(self, is_integrated: bool) -> None:
+        """Whether it is part of the host's chip, as the board's; before the first engine is made."""
+        self._library.emulated_gpu_set_integrated(int(is_integrated))
+
     def free_memory(self) -> int:
         free: int = self._library.emulated_gpu_free_memory()
         return free
@@ -80,6 +85,7 @@ def install() -> None:
     orin_llm._native = module  # type: ignore[attr-defined]
     gpu = EmulatedGpu()
     gpu.set_schedule(int(os.environ.get("ORIN_EMULATED_SCHEDULE", "1")))
+    gpu.set_integrated(os.environ.get("ORIN_EMULATED_INTEGRATED") == "1")
     if memory_mib := os.environ.get("ORIN_EMULATED_MEMORY_MIB"):
         gpu.set_memory(int(memory_mib) << 20)
 

@@ -30,11 +30,12 @@ def test_text_does_not_depend_on_when_work_runs(
     assert finish(start(open_engine(small_model), PROMPT, 8)) == late
 
 
+@pytest.mark.parametrize("integrated", ["0", "1"])
 def test_the_command_line_runs_on_it(
-    emulated: EmulatedGpu, small_model: Path, program: list[str]
+    emulated: EmulatedGpu, small_model: Path, program: list[str], integrated: str
 ) -> None:
     command = [*program, "run", "-m", str(small_model), "--raw", "-p", "hello", "-n", "3"]
-    env = environment(ORIN_EMULATED_SCHEDULE="3")
+    env = environment(ORIN_EMULATED_SCHEDULE="3", ORIN_EMULATED_INTEGRATED=integrated)
     answers = []
     for layers in ("-1", "0"):
         done = run([*command, "--temp", "0", "--json", "-ngl", layers], env=env)

@@ -1,4 +1,6 @@
 // The runtime's errors and what it says of the device.
+#include <atomic>
+
 #include "counters.h"
 #include "runtime_handles.h"
 
@@ -7,11 +9,20 @@ using namespace simt;
 namespace {
 
 thread_local cudaError_t last_error = cudaSuccess;
+std::atomic<bool> integrated{false};
 
 }  // namespace
 
 void simt::set_last_error(cudaError_t error) {
     last_error = error;
+}
+
+void simt::set_integrated(bool is_integrated) {
+    integrated = is_integrated;
+}
+
+bool simt::is_integrated() {
+    return integrated;
 }
 
 const char * cudaGetErrorString(cudaError_t error) {
@@ -70,7 +81,7 @@ cudaError_t cudaDeviceGetAttribute(int * value, cudaDeviceAttr attribute, int) {
             *value = 16;
             return cudaSuccess;
         case cudaDevAttrIntegrated:
-            *value = 0;
+            *value = integrated ? 1 : 0;
             return cudaSuccess;
         case cudaDevAttrComputeCapabilityMajor:
             *value = 8;

@@ -29,6 +29,10 @@ namespace simt {
 // Null for the default stream.
 const std::shared_ptr<Stream> & stream_of(cudaStream_t handle);
 
+// Whether the device says that it is part of the host's chip, as the board's is.
+void set_integrated(bool is_integrated);
+bool is_integrated();
+
 // What may not happen while a stream is captured; the capture is lost.
 bool is_captured(const std::shared_ptr<Stream> & stream);
 
