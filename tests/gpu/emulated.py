@@ -56,7 +56,7 @@ class EmulatedGpu:
         self._library.emulated_gpu_set_memory(ctypes.c_size_t(n_bytes))
 
     def set_integrated(self, is_integrated: bool) -> None:
-        """Whether it is part of the host's chip, as the board's; before the first engine is made."""
+        """Whether it is part of the host's chip; to be said before the first engine is made."""
         self._library.emulated_gpu_set_integrated(int(is_integrated))
 
     def free_memory(self) -> int:
