@@ -55,8 +55,8 @@ def test_a_step_without_memory_ends_its_completions_and_no_others(
     settle(engine)
     assert_nothing_is_left(engine)
     emulated.set_memory(TOTAL)
-    on_cpu = open_engine(model, gpu_layers=0)
-    assert finish(start(engine, prompt(1, 200), 5)) == finish(start(on_cpu, prompt(1, 200), 5))
+    other = open_engine(model)
+    assert finish(start(engine, prompt(1, 200), 5)) == finish(start(other, prompt(1, 200), 5))
 
 
 def test_the_gpus_free_memory_limits_the_kv_cache(
