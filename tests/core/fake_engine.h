@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -100,6 +101,9 @@ class LateComputer : public Computer {
 
     std::vector<DrawnOutput> & collect() override {
         std::this_thread::sleep_for(std::chrono::microseconds(random_.below(30)));
+        if (before_collect) {
+            before_collect();
+        }
         const Started step = std::move(under_way_.front());
         under_way_.pop_front();
         trace += 'c';
@@ -138,6 +142,7 @@ class LateComputer : public Computer {
     std::string trace;              // a letter for every call
     std::map<int64_t, Fate> fates;  // of steps by number, from 0; where none is given, it is random
     bool wants_trim_ = false;
+    std::function<void()> before_collect;
 
    private:
     struct Started {

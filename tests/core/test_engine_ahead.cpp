@@ -181,6 +181,20 @@ void what_is_under_way_when_the_engine_closes_is_waited_for() {
     CHECK(engine.computer->n_under_way() == 0 && completion->report().ending == Ending::failed);
 }
 
+void who_begins_is_in_the_statistics_while_the_first_step_is_under_way() {
+    Engine engine;
+    const auto completion = engine.submit({1}, 3);
+    EngineStats first{};
+    engine.computer->before_collect = [&] {
+        if (first.running == 0) {
+            first = engine.core->ledger().stats();
+        }
+    };
+    engine.core->step();
+    CHECK(first.running == 1 && first.scheduler.submitted == 1 && first.scheduler.steps == 0);
+    engine.run();
+}
+
 void steps_in_the_log_do_not_overlap() {
     Engine engine;
     engine.submit({1}, 20);
@@ -207,5 +221,6 @@ int main() {
     memory_is_given_back_while_no_step_is_under_way();
     settling_hands_out_what_is_under_way();
     what_is_under_way_when_the_engine_closes_is_waited_for();
+    who_begins_is_in_the_statistics_while_the_first_step_is_under_way();
     steps_in_the_log_do_not_overlap();
 }

@@ -224,6 +224,19 @@ void close_under_load() {
     }
 }
 
+void commands_see_no_step_under_way() {
+    LateComputer * computer = nullptr;
+    Runner runner([&computer](const StopCheck & stop) {
+        auto stepper = std::make_unique<FakeStepper<LateComputer>>(stop, 1 << 30);
+        computer = &stepper->computer();
+        return stepper;
+    });
+    const auto completions = submit_twenty(runner);
+    for (int32_t i = 0; i < 100; i++) {
+        runner.between_steps([&computer] { CHECK(computer->n_under_way() == 0); });
+    }
+}
+
 template <typename SomeComputer>
 void all(int64_t n) {
     storm<SomeComputer>(n);
@@ -240,4 +253,5 @@ int main(int argc, char ** argv) {
     orin::all<orin::FakeComputer>(n);
     orin::all<orin::LateComputer>(n);
     orin::failing_engine();
+    orin::commands_see_no_step_under_way();
 }
