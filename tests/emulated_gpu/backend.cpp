@@ -10,6 +10,7 @@
 #include "buffers.h"
 #include "captured_graphs.h"
 #include "device.h"
+#include "failures.h"
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
 #include "stock_nodes.h"
@@ -95,6 +96,7 @@ void queue_nodes(const ggml_cgraph & graph, cudaStream_t stream) {
 }
 
 ggml_status compute(ggml_backend_t backend, ggml_cgraph * graph) {
+    before_graph();
     Backend & own = of(backend);
     const simt::Batch batch(simt::stream_of(own.stream));
     CapturedGraph & captured = own.graphs[graph->nodes[0]];
@@ -159,6 +161,7 @@ bool copy_async(ggml_backend_t from_backend, ggml_backend_t to_backend, const gg
 }
 
 void synchronize(ggml_backend_t backend) {
+    before_waiting();
     check(cudaStreamSynchronize(of(backend).stream), "cudaStreamSynchronize");
 }
 

@@ -7,6 +7,7 @@
 #include "../simt/grid.h"
 #include "../simt/runtime_handles.h"
 #include "../simt/stream.h"
+#include "failures.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -43,4 +44,9 @@ EXPORTED size_t emulated_gpu_free_memory() {
 
 EXPORTED void emulated_gpu_set_integrated(int is_integrated) {
     simt::set_integrated(is_integrated != 0);
+}
+
+// See emulated_gpu::Failure.
+EXPORTED void emulated_gpu_fail(int failure) {
+    emulated_gpu::set_failure(static_cast<emulated_gpu::Failure>(failure));
 }

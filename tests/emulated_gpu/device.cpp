@@ -6,6 +6,7 @@
 #include "../simt/runtime_handles.h"
 #include "backend.h"
 #include "buffers.h"
+#include "failures.h"
 #include "ggml-backend-impl.h"
 #include "supported_ops.h"
 
@@ -23,6 +24,10 @@ const char * get_description(ggml_backend_dev_t) {
 }
 
 void get_memory(ggml_backend_dev_t, size_t * free, size_t * total) {
+    if (is_lost()) {
+        *free = *total = 0;
+        return;
+    }
     check(cudaMemGetInfo(free, total), "cudaMemGetInfo");
 }
 
@@ -89,6 +94,7 @@ void free_event(ggml_backend_dev_t, ggml_backend_event_t event) {
 }
 
 void synchronize_event(ggml_backend_dev_t, ggml_backend_event_t event) {
+    before_waiting();
     check(cudaEventSynchronize(static_cast<cudaEvent_t>(event->context)), "cudaEventSynchronize");
 }
 

@@ -51,6 +51,11 @@ class EmulatedGpu:
         """In which order the threads of kernels run (docs/kernels.md)."""
         self._library.emulated_gpu_set_thread_order(ctypes.c_uint64(seed))
 
+    def fail(self, failure: str) -> None:
+        """As a call of CUDA fails: `next_graph`, or `lost` until it is `none`."""
+        number = ("none", "next_graph", "lost").index(failure)
+        self._library.emulated_gpu_fail(ctypes.c_int(number))
+
     def set_memory(self, n_bytes: int) -> None:
         """How much the device has in all; what is allocated stays."""
         self._library.emulated_gpu_set_memory(ctypes.c_size_t(n_bytes))
