@@ -12,7 +12,7 @@ from orin_llm.engine import Request
 from orin_llm.engine.config import EngineConfig, Hooks, SamplingParams
 from orin_llm.errors import UsageError
 
-ALL = {"rope", "pages", "attention", "sampling", "uploads", "lanes", "growth"}
+ALL = {"rope", "pages", "attention", "sampling", "uploads", "lanes", "gather", "growth"}
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
     params.sampling = hooks.count("sampling") > 0;
     params.uploads = hooks.count("uploads") > 0;
     params.lanes = hooks.count("lanes") > 0;
+    params.gather = hooks.count("gather") > 0;
     params.growth = hooks.count("growth") > 0;
     const Paging paged = hooks.count("attention") > 0 ? Paging::on : Paging::cells_only;
     params.paging = hooks.count("pages") > 0 ? paged : Paging::off;

@@ -23,6 +23,7 @@ struct EngineParams {
     bool sampling = true;  // tokens are drawn there
     bool uploads = true;   // inputs go there through pinned memory
     bool lanes = true;     // steps without prompt tokens are padded to few sizes
+    bool gather = true;    // prompts' attention reads what is gathered from pages
     bool growth = true;    // the KV cache gets memory as it needs it, where that works
     Paging paging = Paging::on;
     int32_t page_size = 16;

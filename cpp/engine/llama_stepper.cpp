@@ -101,6 +101,7 @@ void LlamaStepper::note_hooks() {
     note("rope", turns_on_cpu || hooks_->rope_store().report().n_layers > 0);
     note("pages", is_paged());
     note("attention", is_paged() && params_.paging == Paging::on);
+    note("gather", is_paged() && paged_->hook().gathers());
     note("growth", is_paged() && paged_->pool().storage()->growth().grows);
     note("uploads", hooks_->uploads() != nullptr);
     note("lanes", on_gpu_ != nullptr && params_.lanes);

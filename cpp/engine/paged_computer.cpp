@@ -20,6 +20,7 @@ PagedHookConfig hook_config(const EngineParams & params, bool has_idle_lanes) {
     hook.max_step_tokens = params.chunk_size + params.max_batch + n_sequences(params, has_idle_lanes) - 1;
     hook.n_threads = params.threads;
     hook.idle_sequence = has_idle_lanes ? params.max_batch : -1;
+    hook.gather = params.gather;
     hook.growth = params.growth;
     hook.attention = params.paging == Paging::on;
     return hook;

@@ -20,7 +20,8 @@ PagedCache::PagedCache(KvPool & pool, const PagedCacheConfig & config, const lla
       pool_(pool),
       mirror_(config.mirror),
       window_(config.window),
-      idle_sequence_(config.idle_sequence) {}
+      idle_sequence_(config.idle_sequence),
+      is_prefill_(config.is_prefill) {}
 
 std::vector<KvLayerSize> PagedCache::layer_sizes() const {
     std::vector<KvLayerSize> sizes;

@@ -20,6 +20,7 @@ struct PagedCacheConfig {
     bool offload = false;        // K and V are on the device of their layer
     int32_t idle_sequence = -1;  // its tokens go to the scratch page; -1: there is none
     int32_t window = 0;          // tokens that attention looks at, in all layers of the cache; 0: all tokens
+    bool is_prefill = false;     // of a context whose steps may have several tokens of a sequence
     uint32_t n_sequences = 1;
     llama_memory_i::layer_filter_cb filter;  // layers of the model that the cache has; null: all
     llama_memory_i::layer_reuse_cb reuse;    // see orin_create_memory
@@ -42,6 +43,7 @@ class PagedCache : private HparamsWithoutMemory, public llama_kv_cache {
     // Layers from first_layer on.
     void use_storage(const KvStorage & storage, size_t first_layer);
     std::vector<PagedLayer> paged_layers() const;
+    bool is_prefill() const { return is_prefill_; }
 
     // Writes what the pool says into the cells, where they are mirrored.
     void mirror_cells(const llama_ubatch & ubatch);
@@ -70,6 +72,7 @@ class PagedCache : private HparamsWithoutMemory, public llama_kv_cache {
     const MirrorCells mirror_;
     const int32_t window_;
     const int32_t idle_sequence_;
+    const bool is_prefill_;
 };
 
 // The step of one batch, and, while memory is reserved, the largest step there can be.
@@ -81,6 +84,8 @@ class PagedCacheContext : public llama_kv_cache_context {
 
     bool apply() override;
     const PagedCache & cache() const { return cache_; }
+    // Null while memory is reserved.
+    const llama_ubatch * step() const { return ubatches.empty() ? nullptr : &ubatches[i_cur]; }
 
    private:
     PagedCache & cache_;

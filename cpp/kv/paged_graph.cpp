@@ -6,11 +6,13 @@
 #include <string>
 
 #include "../hooks/graph_edit.h"
+#include "gather_node.h"
 #include "ggml-impl.h"
 #include "kv_pool.h"
 #include "llama-batch.h"
 #include "llama-graph.h"
 #include "paged_node.h"
+#include "step_input.h"
 
 namespace orin {
 namespace {
@@ -18,57 +20,6 @@ namespace {
 bool is_kv_type(ggml_type type) {
     return type == GGML_TYPE_F16 || type == GGML_TYPE_BF16 || type == GGML_TYPE_Q8_0 || type == GGML_TYPE_Q4_0;
 }
-
-// Which sequence and position each token of a step has, and the pages of these sequences.
-class StepInput : public llm_graph_input_i {
-   public:
-    StepInput(ggml_context * context, const PagedAttentionSetup & setup, int64_t n_tokens)
-        : tokens(ggml_new_tensor_2d(context, GGML_TYPE_I32, n_tokens, 2)),
-          block_tables(ggml_new_tensor_2d(context, GGML_TYPE_I32, setup.max_pages,
-                                          std::min<int64_t>(n_tokens, setup.max_sequences))),
-          setup_(setup),
-          row_of_(LLAMA_MAX_SEQ) {
-        ggml_set_input(tokens);
-        ggml_set_input(block_tables);
-        ggml_set_name(tokens, "paged_tokens");
-        ggml_set_name(block_tables, "paged_block_tables");
-    }
-
-    void set_input(const llama_ubatch * ubatch) override {
-        set_block_tables(*ubatch);
-        auto * rows = static_cast<int32_t *>(tokens->data);
-        auto * positions = rows + ubatch->n_tokens;
-        for (uint32_t i = 0; i < ubatch->n_tokens; i++) {
-            const llama_seq_id sequence = ubatch->seq_id[i][0];
-            const bool is_idle = sequence == setup_.idle_sequence;
-            rows[i] = is_idle ? 0 : row_of_[static_cast<size_t>(sequence)];
-            positions[i] = is_idle ? -1 : ubatch->pos[i];
-        }
-    }
-
-    bool can_reuse(const llm_graph_params & params) override { return tokens->ne[0] == params.ubatch.n_tokens; }
-
-    ggml_tensor * const tokens;        // [2, n_tokens]: rows of the block tables, then positions
-    ggml_tensor * const block_tables;  // [sequences there can be, max_pages]
-
-   private:
-    void set_block_tables(const llama_ubatch & ubatch) {
-        auto * next = static_cast<int32_t *>(block_tables->data);
-        int32_t row = 0;
-        for (uint32_t s = 0; s < ubatch.n_seqs_unq; s++) {
-            const llama_seq_id sequence = ubatch.seq_id_unq[s];
-            if (sequence != setup_.idle_sequence) {
-                const std::vector<PageId> & pages = setup_.pool->pages().block_table(sequence);
-                std::copy(pages.begin(), pages.end(), next);
-                next += block_tables->ne[0];
-                row_of_[static_cast<size_t>(sequence)] = row++;
-            }
-        }
-    }
-
-    const PagedAttentionSetup & setup_;
-    std::vector<int32_t> row_of_;  // of the block tables, by sequence
-};
 
 // The index of the layer whose cells this node attends to, as the mask says. Some graphs attend to the keys of the step
 // alone, or change the mask.
@@ -98,12 +49,25 @@ bool has_supported_sizes(const ggml_tensor & node) {
            k.ne[0] % 16 == 0 && v.ne[0] % 16 == 0 && q.ne[2] % k.ne[2] == 0;
 }
 
+StepInput & add_input(llm_graph_result & result, const PagedAttentionSetup & setup, int64_t n_tokens, bool is_prefill,
+                      int64_t n_gathered) {
+    auto made = std::make_unique<StepInput>(result.get_ctx(), setup, n_tokens, is_prefill, n_gathered);
+    auto & input = static_cast<StepInput &>(*result.add_input(std::move(made)));
+    ggml_build_forward_expand(result.get_gf(), input.tokens);
+    ggml_build_forward_expand(result.get_gf(), input.block_tables);
+    return input;
+}
+
 }  // namespace
 
-void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
-                         const std::vector<PagedLayer> & layers) {
+int32_t use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
+                            const std::vector<PagedLayer> & layers, bool is_prefill, const llama_ubatch * step) {
     ggml_cgraph & graph = *result.get_gf();
     StepInput * input = nullptr;
+    int32_t n_gathering = 0;
+#ifdef ORIN_CUDA
+    std::optional<Gathering> gathering;
+#endif
     std::vector<int32_t> n_readers(layers.size());
     for (int i = 0; i < graph.n_nodes; i++) {
         ggml_tensor & node = *graph.nodes[i];
@@ -115,11 +79,25 @@ void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
             throw std::runtime_error(std::string("paged attention does not compute ") + node.name);
         }
         if (input == nullptr) {
-            input = static_cast<StepInput *>(
-                result.add_input(std::make_unique<StepInput>(result.get_ctx(), setup, node.src[source_q]->ne[1])));
-            ggml_build_forward_expand(&graph, input->tokens);
-            ggml_build_forward_expand(&graph, input->block_tables);
+            const int64_t n_tokens = node.src[source_q]->ne[1];
+            const int64_t n_gathered = !is_prefill       ? 0
+                                       : step == nullptr ? setup.max_gathered
+                                                         : gathered_positions(setup, *step);
+            input = &add_input(result, setup, n_tokens, is_prefill, n_gathered);
+#ifdef ORIN_CUDA
+            if (n_gathered > 0) {
+                gathering.emplace(result.get_ctx(), graph, setup, *input, n_gathered);
+            }
+#endif
         }
+        n_readers[*layer]++;
+#ifdef ORIN_CUDA
+        if (gathering && gathering->serve(&node, layers[*layer].window)) {
+            i = node_index(graph, &node);
+            n_gathering++;
+            continue;
+        }
+#endif
         ggml_tensor * const mask = node.src[source_mask];
         const PagedNodeParams params = {{paged_attention_compute, GGML_N_TASKS_MAX, &setup},
                                         ggml_get_op_params_f32(&node, 0),
@@ -132,7 +110,6 @@ void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
         if (n_uses(graph, mask) == 0) {
             remove_leaf(graph, mask);
         }
-        n_readers[*layer]++;
 #ifdef ORIN_CUDA
         if (setup.device && !paged_attention_is_supported(&node)) {
             throw std::runtime_error(std::string("the GPU's paged attention does not compute ") + node.name);
@@ -146,6 +123,12 @@ void use_paged_attention(llm_graph_result & result, PagedAttentionSetup & setup,
                                      std::to_string(layers[i].n_readers));
         }
     }
+#ifdef ORIN_CUDA
+    if (gathering && n_gathering == 0) {
+        setup.max_gathered = 0;  // the GPU's flash attention does not have these heads: not tried again
+    }
+#endif
+    return n_gathering;
 }
 
 }  // namespace orin

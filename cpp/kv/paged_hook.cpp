@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "gather_node.h"
 #include "paged_cache_pair.h"
 
 namespace orin {
@@ -68,26 +69,26 @@ std::string refusal_of(const llama_hparams & hparams, const llama_cparams & cpar
     return "";
 }
 
-// Empty where the memory is not ours.
-std::vector<PagedLayer> layers_of(const llama_memory_context_i * memory) {
-    const auto of_cache = [](const llama_memory_context_i * context) {
-        const auto * paged = dynamic_cast<const PagedCacheContext *>(context);
-        return paged == nullptr ? std::vector<PagedLayer>() : paged->cache().paged_layers();
-    };
+// Null where the memory is not ours.
+const PagedCacheContext * paged_context(const llama_memory_context_i * memory) {
     const auto * pair = dynamic_cast<const llama_kv_cache_iswa_context *>(memory);
-    if (pair == nullptr) {
-        return of_cache(memory);
-    }
-    std::vector<PagedLayer> layers = of_cache(pair->get_base());
-    const std::vector<PagedLayer> windowed = of_cache(pair->get_swa());
-    layers.insert(layers.end(), windowed.begin(), windowed.end());
-    return layers;
+    return dynamic_cast<const PagedCacheContext *>(pair == nullptr ? memory : pair->get_base());
 }
 
 }  // namespace
 
 std::vector<PagedLayer> paged_layers(const llama_memory_context_i * memory) {
-    return layers_of(memory);
+    const PagedCacheContext * context = paged_context(memory);
+    if (context == nullptr) {
+        return {};
+    }
+    std::vector<PagedLayer> layers = context->cache().paged_layers();
+    if (const auto * pair = dynamic_cast<const llama_kv_cache_iswa_context *>(memory)) {
+        const auto & windowed = dynamic_cast<const PagedCacheContext &>(*pair->get_swa());
+        const std::vector<PagedLayer> more = windowed.cache().paged_layers();
+        layers.insert(layers.end(), more.begin(), more.end());
+    }
+    return layers;
 }
 
 int32_t window_of_all_layers(const llama_model & model) {
@@ -110,11 +111,12 @@ llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama
         throw std::runtime_error(refusal_);
     }
     if (config_.attention && !setup_) {
-        make_setup(hparams);
+        make_setup(model);
     }
     PagedCacheConfig cache;
     cache.offload = !is_cpu(device_);
     cache.idle_sequence = config_.idle_sequence;
+    cache.is_prefill = static_cast<int32_t>(cparams.n_ubatch) > config_.max_sequences;
     cache.mirror = config_.attention ? MirrorCells::no : MirrorCells::yes;
     cache.n_sequences = cparams.n_seq_max;
     cache.reuse = reuse;
@@ -131,17 +133,21 @@ llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama
     return new PagedCachePair(std::move(full), std::move(windowed));
 }
 
-void PagedHook::make_setup(const llama_hparams & hparams) {
+void PagedHook::make_setup(const llama_model & model) {
+    const llama_hparams & hparams = model.hparams;
     auto setup = std::make_unique<PagedAttentionSetup>();
     setup->pool = &pool_;
     setup->max_sequences = config_.max_sequences;
     setup->max_pages = config_.max_tokens / pool_.pages().page_size() + 1;
     setup->idle_sequence = config_.idle_sequence;
+    setup->window = window_of_all_layers(model);
     if (is_cpu(device_)) {
         setup->workspace = std::make_unique<attention::Workspace>(limits_of(hparams, config_));
     } else {
 #ifdef ORIN_CUDA
         register_paged_attention_op();
+        register_gather_ops();
+        setup->max_gathered = config_.gather ? GGML_PAD(int64_t{config_.max_tokens}, 256) : 0;
         const DeviceAttentionLimits limits = device_limits_of(hparams, config_);
         setup->device = std::make_unique<DeviceAttention>(make_device_attention(device_, limits));
 #endif
@@ -167,12 +173,13 @@ void PagedHook::share_storage(std::initializer_list<PagedCache *> caches) {
 }
 
 void PagedHook::graph_built(llm_graph_result & result, const llama_memory_context_i * memory) {
-    const std::vector<PagedLayer> layers = config_.attention ? layers_of(memory) : std::vector<PagedLayer>();
+    const std::vector<PagedLayer> layers = config_.attention ? paged_layers(memory) : std::vector<PagedLayer>();
     if (layers.empty()) {
         return;
     }
     try {
-        use_paged_attention(result, *setup_, layers);
+        const PagedCacheContext & context = *paged_context(memory);
+        gathers_ |= use_paged_attention(result, *setup_, layers, context.cache().is_prefill(), context.step()) > 0;
     } catch (const std::runtime_error & error) {
         refusal_ = error.what();
         throw;

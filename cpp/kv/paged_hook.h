@@ -10,7 +10,6 @@
 #include "paged_graph.h"
 
 struct llama_cparams;
-struct llama_hparams;
 struct llama_memory_context_i;
 struct llama_memory_i;
 struct llama_memory_params;
@@ -29,6 +28,8 @@ struct PagedHookConfig {
     int32_t idle_sequence = -1;
     // Off: a GPU's memory for K and V is one allocation, made at the start.
     bool growth = true;
+    // Off: a GPU's steps with prompt tokens read pages, too, and not what is gathered from them for stock attention.
+    bool gather = true;
     // Off: stock attention reads the pool through cells that mirror it. The oracle of the tests.
     bool attention = true;
 };
@@ -53,13 +54,16 @@ class PagedHook {
     void graph_built(llm_graph_result & result, const llama_memory_context_i * memory);
     // Why this model's memory is not paged, or "".
     const std::string & refusal() const { return refusal_; }
+    // Whether prompts' attention reads what is gathered from pages.
+    bool gathers() const { return gathers_; }
 
    private:
-    void make_setup(const llama_hparams & hparams);
+    void make_setup(const llama_model & model);
     void share_storage(std::initializer_list<PagedCache *> caches);
 
     KvPool & pool_;
     const PagedHookConfig config_;
+    bool gathers_ = false;
     ggml_backend_dev_t device_ = nullptr;                         // of all layers
     std::unique_ptr<PagedAttentionSetup> setup_;                  // made with the first cache
     std::string refusal_ = "its memory is not a plain KV cache";  // until a cache is made

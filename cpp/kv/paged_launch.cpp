@@ -6,6 +6,7 @@
 #include "../../cuda/multiprocessors.h"
 #include "../../cuda/paged_attention.h"
 #include "../hooks/custom_op.h"
+#include "cuda_kv_type.h"
 #include "device_ordinal.h"
 #include "kv_pool.h"
 #include "paged_graph.h"
@@ -15,19 +16,6 @@ namespace orin {
 namespace {
 
 constexpr size_t counters_alignment = 256;
-
-cuda::KvType kv_type(ggml_type type) {
-    switch (type) {
-        case GGML_TYPE_F16:
-            return cuda::KvType::f16;
-        case GGML_TYPE_BF16:
-            return cuda::KvType::bf16;
-        case GGML_TYPE_Q8_0:
-            return cuda::KvType::q8_0;
-        default:
-            return cuda::KvType::q4_0;
-    }
-}
 
 // How a launch is cut: tokens of a block, and parts of a context.
 void cut(cuda::PagedAttentionParams & p, int32_t max_single_tokens, int32_t n_multiprocessors) {
@@ -49,8 +37,8 @@ cuda::PagedAttentionParams params_of(const ggml_tensor & node, const PagedAttent
     const DeviceAttention & device = *setup.device;
 
     cuda::PagedAttentionParams p{};
-    p.kv.k_type = kv_type(k.type);
-    p.kv.v_type = kv_type(v.type);
+    p.kv.k_type = cuda_kv_type(k.type);
+    p.kv.v_type = cuda_kv_type(v.type);
     p.kv.k = k.data;
     p.kv.v = v.data;
     p.kv.k_row_bytes = static_cast<int64_t>(k.nb[1]);
@@ -97,6 +85,7 @@ bool paged_attention_is_supported(const ggml_tensor * node) {
 
 DeviceAttention make_device_attention(ggml_backend_dev_t device, const DeviceAttentionLimits & limits) {
     DeviceAttention own{};
+    own.device = device;
     own.max_single_tokens = limits.max_single_tokens;
     const cudaError_t error = cuda::count_multiprocessors(device_ordinal(device), own.n_multiprocessors);
     if (error != cudaSuccess) {

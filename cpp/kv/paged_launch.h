@@ -16,6 +16,7 @@ void register_paged_attention_op();
 // What the nodes of an engine share on a GPU. Launches that use it must be in one order: of one stream, or of several
 // that wait for each other.
 struct DeviceAttention {
+    ggml_backend_dev_t device;
     ggml_backend_buffer_ptr memory;
     float * workspace;
     int32_t * counters;

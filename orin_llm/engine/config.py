@@ -11,7 +11,7 @@ from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
 from orin_llm.gguf.footprint import KV_TYPES
 
-HOOK_NAMES = ("rope", "pages", "attention", "sampling", "uploads", "lanes", "growth")
+HOOK_NAMES = ("rope", "pages", "attention", "sampling", "uploads", "lanes", "gather", "growth")
 _PAGE_SIZES = "8, 16, 32, 64, 128 or 256"
 MAX_BATCH = 64
 INT32_MAX = (1 << 31) - 1

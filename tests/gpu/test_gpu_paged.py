@@ -15,6 +15,7 @@ from gguf_bytes import Image, Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 from gpu_under_test import KIND
+from greedy import GreedyText
 from numpy.typing import NDArray
 from stepping import step_probe
 
@@ -29,7 +30,10 @@ HOST_LOGITS = Hooks(frozenset(HOOK_NAMES) - {"sampling"})
 ROUNDING = {"f16": 2e-3, "bf16": 1e-2, "q8_0": 1e-2, "q4_0": 0.1}
 WEIGHTS = 0.0 if KIND == "emulated" else 0.02
 
+TIE = 0.01  # of log-probabilities
+
 MODELS: dict[str, Callable[[], Image]] = {
+    "heads of 64": lambda: tiny_llama(shape=Shape(n_embd=256)),  # as flash attention has them
     "one head for each": lambda: tiny_llama(shape=Shape(n_embd=128, n_head_kv=4)),
     "eight heads for one": lambda: tiny_llama(shape=Shape(n_embd=256, n_head=8, n_head_kv=1)),
     "window in some layers": windowed_models.gemma3,
@@ -82,19 +86,40 @@ def difference(open_engine: OpenEngine, model: Path, **config: Any) -> float:
 @pytest.mark.parametrize(
     "kv_type, page_size", [("f16", 8), ("bf16", 16), ("q8_0", 8), ("q4_0", 64)]
 )
+@pytest.mark.parametrize("kind", ["heads of 64", "one head for each"])
 def test_logits_are_the_cpus(
-    open_engine: OpenEngine, model: Callable[[str], Path], kv_type: str, page_size: int
+    open_engine: OpenEngine, model: Callable[[str], Path], kind: str, kv_type: str, page_size: int
 ) -> None:
-    path = model("one head for each")
-    delta = difference(open_engine, path, kv_type=kv_type, page_size=page_size)
+    delta = difference(open_engine, model(kind), kv_type=kv_type, page_size=page_size)
     assert delta < ROUNDING[kv_type] + WEIGHTS
 
 
-@pytest.mark.parametrize("kind", list(MODELS)[1:-1])
+@pytest.mark.parametrize("kind", list(MODELS)[2:-1])
 def test_logits_are_the_cpus_for_every_kind_of_attention(
     open_engine: OpenEngine, model: Callable[[str], Path], kind: str
 ) -> None:
     assert difference(open_engine, model(kind)) < ROUNDING["f16"] + WEIGHTS
+
+
+@pytest.mark.parametrize(
+    "kind, hooks, state",
+    [
+        ("heads of 64", HOST_LOGITS.enabled, "on"),
+        ("heads of 64", HOST_LOGITS.enabled - {"gather"}, "off"),
+        ("one head for each", HOST_LOGITS.enabled, "unavailable"),  # heads of 32
+    ],
+)
+def test_prompts_are_gathered_where_flash_attention_has_their_heads(
+    open_engine: OpenEngine,
+    model: Callable[[str], Path],
+    kind: str,
+    hooks: frozenset[str],
+    state: str,
+) -> None:
+    engine = open_engine(model(kind), hooks=Hooks(hooks))
+    backend: Any = engine.backend
+    assert backend["hooks"]["gather"] == state
+    assert difference(open_engine, model(kind), hooks=Hooks(hooks)) < ROUNDING["f16"] + WEIGHTS
 
 
 def test_stock_attention_over_the_pool_reads_what_was_written_there(
@@ -108,21 +133,47 @@ def test_stock_attention_over_the_pool_reads_what_was_written_there(
 # -- text -----------------------------------------------------------------------------------------
 
 
-def texts(engine: Engine, prompts: list[list[int]], n: int) -> list[tuple[int, ...]]:
+def texts(engine: Engine, prompts: list[list[int]], n: int) -> list[GreedyText]:
     """Of completions that are computed together."""
-    together = [start(engine, tokens, n) for tokens in prompts]
-    return [finish(completion) for completion in together]
+    together = [start(engine, tokens, n, logprobs=2) for tokens in prompts]
+    drawn = [
+        [chunk.logprobs[0] for chunk in completion if chunk.logprobs] for completion in together
+    ]
+    return [
+        GreedyText(
+            [place.token for place in places],
+            [place.top[0][1] - place.top[1][1] for place in places],
+        )
+        for places in drawn
+    ]
 
 
+def assert_same(ours: list[GreedyText], theirs: list[GreedyText]) -> None:
+    """The same tokens, up to a place where two are as likely."""
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.agrees_with(other, TIE)
+
+
+@pytest.mark.parametrize("kind", ["heads of 64", "one head for each"])
 def test_completions_in_one_batch_write_what_they_write_on_the_cpu(
-    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Callable[[str], Path], kind: str
 ) -> None:
     lengths = [1, 5, 16, 33, 31]
     prompts = [prompt(seed, n) for seed, n in enumerate(lengths)]
-    on_gpu = open_engine(tiny_model, chunk_size=32)
-    on_cpu = open_engine(tiny_model, gpu_layers=0)
-    assert texts(on_gpu, prompts, 16) == texts(on_cpu, prompts, 16)
+    on_gpu = open_engine(model(kind), chunk_size=32)
+    on_cpu = open_engine(model(kind), gpu_layers=0)
+    assert_same(texts(on_gpu, prompts, 16), texts(on_cpu, prompts, 16))
     assert_nothing_is_left(on_gpu)
+
+
+def test_a_step_with_more_positions_than_a_context_reads_pages(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Callable[[str], Path]
+) -> None:
+    prompts = [prompt(seed, 50) for seed in range(6)]  # in the end 306; at most 256 are gathered
+    on_gpu, on_cpu = (
+        open_engine(model("heads of 64"), n_ctx=64, gpu_layers=layers) for layers in (-1, 0)
+    )
+    assert_same(texts(on_gpu, prompts, 4), texts(on_cpu, prompts, 4))
 
 
 def test_more_than_fit_in_memory_take_turns_and_lose_nothing(
@@ -131,7 +182,7 @@ def test_more_than_fit_in_memory_take_turns_and_lose_nothing(
     prompts = [prompt(seed, 24) for seed in range(3)]
     on_gpu = open_engine(tiny_model, n_ctx=64, chunk_size=32, kv_memory=96)
     on_cpu = open_engine(tiny_model, n_ctx=64, gpu_layers=0)
-    assert texts(on_gpu, prompts, 36) == texts(on_cpu, prompts, 36)
+    assert_same(texts(on_gpu, prompts, 36), texts(on_cpu, prompts, 36))
     assert on_gpu.stats()["requests"]["preempted"] > 0
     assert_nothing_is_left(on_gpu)
 
@@ -144,7 +195,8 @@ def test_a_shared_beginning_is_computed_once(
     on_gpu, on_cpu = open_engine(tiny_model), open_engine(tiny_model, gpu_layers=0)
     finish(start(on_gpu, [*system, 101], 1))
     together = [start(on_gpu, tokens, 8) for tokens in prompts]
-    assert [finish(completion) for completion in together] == texts(on_cpu, prompts, 8)
+    written = [list(finish(completion)) for completion in together]
+    assert written == [text.ids for text in texts(on_cpu, prompts, 8)]
     assert [completion.result.cached_tokens for completion in together] == [64] * 3
 
 

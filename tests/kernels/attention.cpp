@@ -156,15 +156,25 @@ py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceA
     return result;
 }
 
+// By place: [place, row, begin, end]
+class Segments {
+   public:
+    explicit Segments(const DeviceArray<int32_t>::Array & rows) : rows_(rows), n_(size_at(rows, 0)) {}
+    cuda::KvSegments view() { return {reinterpret_cast<const cuda::KvSegment *>(rows_.data()), n_}; }
+
+   private:
+    DeviceArray<int32_t> rows_;
+    int32_t n_;
+};
+
 // Halves as [n_positions, n_head_kv + pad, head_dim + pad · 8]; what is not written stays garbage.
-py::tuple kv_gather(const py::dict & fields, int32_t row, int32_t begin, int32_t end, int32_t n_positions,
+py::tuple kv_gather(const py::dict & fields, const DeviceArray<int32_t>::Array & segments, int32_t n_positions,
                     int32_t pad) {
     Pool pool(fields);
+    Segments from(segments);
     cuda::KvGatherParams p{};
     p.kv = pool.view();
-    p.row = row;
-    p.begin = begin;
-    p.end = end;
+    p.from = from.view();
     p.n_positions = n_positions;
     const auto shape_of = [&](int32_t head_dim) {
         return std::vector<py::ssize_t>{n_positions, p.kv.n_head_kv + pad, head_dim + pad * 8};
@@ -182,6 +192,22 @@ py::tuple kv_gather(const py::dict & fields, int32_t row, int32_t begin, int32_t
     return py::make_tuple(k.read().view("float16").reshape(k_shape), v.read().view("float16").reshape(v_shape));
 }
 
+// f16 [n_tokens, n_positions]
+py::array kv_mask(const DeviceArray<int32_t>::Array & segments, int32_t n_positions,
+                  const DeviceArray<int32_t>::Array & rows, const DeviceArray<int32_t>::Array & positions,
+                  int32_t window) {
+    Segments from(segments);
+    DeviceArray<int32_t> token_rows(rows);
+    DeviceArray<int32_t> token_positions(positions);
+    const std::vector<py::ssize_t> shape = {rows.shape(0), n_positions};
+    DeviceArray<uint8_t> mask(garbage(size_t(shape[0] * shape[1]) * sizeof(uint16_t)));
+    check(cuda::kv_mask({from.view(), n_positions, size_at(rows, 0), token_rows.data(), token_positions.data(), window,
+                         mask.data()},
+                        nullptr),
+          "kv_mask");
+    return mask.read().view("float16").reshape(shape);
+}
+
 }  // namespace
 
 void bind_attention(py::module_ & module) {
@@ -190,8 +216,9 @@ void bind_attention(py::module_ & module) {
                py::arg("n_splits"), py::arg("n_launches"), py::arg("missing"));
     module.def("paged_attention_splits", &cuda::paged_attention_splits, py::arg("n_tokens"), py::arg("n_head"),
                py::arg("n_head_kv"), py::arg("tokens_per_block"), py::arg("n_multiprocessors"));
-    module.def("kv_gather", &kv_gather, py::arg("fields"), py::arg("row"), py::arg("begin"), py::arg("end"),
-               py::arg("n_positions"), py::arg("pad"));
+    module.def("kv_gather", &kv_gather, py::arg("fields"), py::arg("segments"), py::arg("n_positions"), py::arg("pad"));
+    module.def("kv_mask", &kv_mask, py::arg("segments"), py::arg("n_positions"), py::arg("rows"), py::arg("positions"),
+               py::arg("window"));
 }
 
 }  // namespace orin::kernels
