@@ -1,12 +1,9 @@
 #include "device_memory.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <new>
 #include <vector>
 
@@ -23,7 +20,6 @@ namespace simt {
 namespace {
 
 constexpr size_t address_bytes = size_t{256} << 30;
-constexpr size_t garbage_bytes = 64 << 20;  // more takes too long
 
 int depth = 0;
 const char * work = nullptr;
@@ -40,10 +36,6 @@ uintptr_t number(const void * address) {
     return reinterpret_cast<uintptr_t>(address);
 }
 
-void fill_with_garbage(void * memory, size_t bytes) {
-    std::memset(memory, 0xFF, std::min(bytes, garbage_bytes));
-}
-
 }  // namespace
 
 DeviceMemory & DeviceMemory::instance() {
@@ -53,8 +45,7 @@ DeviceMemory & DeviceMemory::instance() {
 
 DeviceMemory::DeviceMemory() {
     void * range = mmap(nullptr, address_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    file_ = memfd_create("device memory", MFD_CLOEXEC);
-    if (range == MAP_FAILED || file_ < 0) {
+    if (range == MAP_FAILED) {
         throw std::bad_alloc();
     }
     begin_ = number(range) + page_bytes;  // behind a page that is nobody's
@@ -145,42 +136,17 @@ bool DeviceMemory::unreserve(void * memory, size_t bytes) {
 }
 
 int64_t DeviceMemory::create(size_t bytes) {
-    if (bytes > free_bytes()) {
-        return -1;
-    }
-    const int64_t place = file_bytes_;
-    void * window = MAP_FAILED;
-    if (ftruncate(file_, place + static_cast<off_t>(bytes)) == 0) {
-        window = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, place);
-    }
-    if (window == MAP_FAILED) {
-        return -1;
-    }
-    fill_with_garbage(window, bytes);
-    munmap(window, bytes);
-    file_bytes_ += static_cast<int64_t>(bytes);
-    created_[place] = {bytes, 0, false};
-    used_bytes_ += bytes;
+    const int64_t place = bytes <= free_bytes() ? created_.create(bytes) : -1;
+    used_bytes_ += place < 0 ? 0 : bytes;
     return place;
 }
 
 bool DeviceMemory::release(int64_t place) {
-    const auto found = created_.find(place);
-    if (found == created_.end() || found->second.is_released) {
+    if (!created_.holds(place, 0, 0)) {
         return false;
     }
-    found->second.is_released = true;
-    drop_if_unused(place);
+    used_bytes_ -= created_.release(place);
     return true;
-}
-
-void DeviceMemory::drop_if_unused(int64_t place) {
-    const auto found = created_.find(place);
-    if (found->second.is_released && found->second.n_mappings == 0) {
-        fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, place, static_cast<off_t>(found->second.bytes));
-        used_bytes_ -= found->second.bytes;
-        created_.erase(found);
-    }
 }
 
 bool DeviceMemory::has_reserved(uintptr_t begin, size_t bytes) const {
@@ -195,17 +161,12 @@ bool DeviceMemory::has_reserved(uintptr_t begin, size_t bytes) const {
 bool DeviceMemory::map(void * memory, size_t bytes, int64_t place, size_t offset) {
     const uintptr_t begin = number(memory);
     const auto next = chunks_.lower_bound(begin);
-    const auto created = created_.find(place);
-    if (!has_reserved(begin, bytes) || (next != chunks_.end() && next->first < begin + bytes) ||
-        created == created_.end() || offset + bytes > created->second.bytes) {
-        return false;
-    }
-    const off_t from = place + static_cast<off_t>(offset);
-    if (mmap(memory, bytes, PROT_NONE, MAP_SHARED | MAP_FIXED, file_, from) == MAP_FAILED) {
+    const bool is_taken = next != chunks_.end() && next->first < begin + bytes;
+    if (is_taken || !has_reserved(begin, bytes) || !created_.holds(place, offset, bytes) ||
+        !created_.map(memory, bytes, place, offset)) {
         return false;
     }
     chunks_[begin] = {bytes, bytes, false, place};
-    created->second.n_mappings++;
     return true;
 }
 
@@ -240,8 +201,7 @@ bool DeviceMemory::unmap(void * memory, size_t bytes) {
     chunks_.erase(chunks_.lower_bound(number(memory)), chunks_.lower_bound(number(memory) + bytes));
     forget(number(memory), bytes);
     for (const int64_t place : places) {
-        created_[place].n_mappings--;
-        drop_if_unused(place);
+        used_bytes_ -= created_.unmapped(place);
     }
     return true;
 }

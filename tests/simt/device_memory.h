@@ -7,6 +7,8 @@
 #include <map>
 #include <string>
 
+#include "created_memory.h"
+
 namespace simt {
 
 constexpr size_t page_bytes = 4096;
@@ -54,11 +56,6 @@ class DeviceMemory {
         bool is_open_to_device;
         int64_t place;  // of what is mapped; below 0: an allocation
     };
-    struct Created {
-        size_t bytes;
-        int n_mappings;
-        bool is_released;
-    };
     using Chunks = std::map<uintptr_t, Chunk>;
 
     DeviceMemory();
@@ -66,7 +63,6 @@ class DeviceMemory {
     const Chunks::value_type * chunk_at(uintptr_t address) const;
     bool has_reserved(uintptr_t begin, size_t bytes) const;
     void forget(uintptr_t begin, size_t bytes);
-    void drop_if_unused(int64_t place);
     template <typename Each>
     bool for_mappings(void * memory, size_t bytes, const Each & each);
     void protect_all(int protection);
@@ -78,9 +74,7 @@ class DeviceMemory {
     size_t used_bytes_ = 0;
     Chunks chunks_;                      // allocations and mappings
     std::map<uintptr_t, size_t> taken_;  // allocations and reservations, each with a page behind it
-    int file_ = -1;                      // of all memory that is created without addresses
-    int64_t file_bytes_ = 0;
-    std::map<int64_t, Created> created_;
+    CreatedMemory created_;
 };
 
 // While one lives the device works, on what `name` says. May be nested.
