@@ -4,8 +4,10 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "../../cpp/hooks/affine_op.h"
+#include "../../cpp/hooks/include/orin_hooks.h"
 #include "../simt/counters.h"
 #include "buffers.h"
 #include "device.h"
@@ -17,6 +19,8 @@
 namespace emulated_gpu {
 namespace {
 
+constexpr int n_values = 4;
+
 void expect(float found, float expected, const char * what) {
     if (found != expected) {
         throw std::runtime_error(std::string(what) + ": " + std::to_string(found) + ", expected " +
@@ -24,7 +28,7 @@ void expect(float found, float expected, const char * what) {
     }
 }
 
-// y = f(x) of one number.
+// y = f(x) of a few numbers, of which the first is looked at.
 class Graph {
    public:
     using Build = std::function<ggml_tensor *(ggml_context *, ggml_tensor *)>;
@@ -32,7 +36,7 @@ class Graph {
     explicit Graph(const Build & build) : backend_(ggml_backend_dev_init(device(), nullptr)) {
         const size_t bytes = 8 * ggml_tensor_overhead() + ggml_graph_overhead();
         context_.reset(ggml_init({bytes, /*mem_buffer=*/nullptr, /*no_alloc=*/true}));
-        x_ = ggml_new_tensor_1d(context_.get(), GGML_TYPE_F32, 1);
+        x_ = ggml_new_tensor_1d(context_.get(), GGML_TYPE_F32, n_values);
         y_ = build(context_.get(), x_);
         graph_ = ggml_new_graph(context_.get());
         ggml_build_forward_expand(graph_, y_);
@@ -44,7 +48,10 @@ class Graph {
     ggml_tensor * x() { return x_; }
     ggml_tensor * y() { return y_; }
     ggml_cgraph * graph() { return graph_; }
-    void set(float value) { ggml_backend_tensor_set(x_, &value, 0, sizeof(value)); }
+    void set(float value) {
+        const std::vector<float> values(n_values, value);
+        ggml_backend_tensor_set(x_, values.data(), 0, values.size() * sizeof(value));
+    }
     void queue() { ggml_backend_graph_compute_async(backend_.get(), graph_); }
     float result() {
         float value = 0.0f;
@@ -112,6 +119,18 @@ void a_launcher_reads_the_host_only_when_it_is_captured() {
     expect(graph.run(), 11.0f, "a replay");
 }
 
+void tables_for_rope_on_the_cpu_are_not_looked_at() {
+    Graph graph([](ggml_context * context, ggml_tensor * x) {
+        ggml_tensor * positions = ggml_new_tensor_1d(context, GGML_TYPE_I32, 1);
+        return ggml_rope(context, ggml_reshape_3d(context, x, n_values, 1, 1), positions, n_values, 0);
+    });
+    ggml_tensor * positions = graph.y()->src[1];
+    const int32_t position = 0;
+    ggml_backend_tensor_set(positions, &position, 0, sizeof(position));
+    graph.y()->op_params[ORIN_ROPE_SLOT_LOW] = 16;  // no address
+    expect(graph.run(), 1.0f, "the first position");
+}
+
 // 1, or 2 where the pinned buffer was used again before it had been read.
 float uploaded(bool waits) {
     Graph graph(doubled);
@@ -159,6 +178,7 @@ const std::map<std::string, void (*)()> checks = {
     {"queued nodes do not change", queued_nodes_do_not_change},
     {"graphs are captured when nothing has changed", graphs_are_captured_when_nothing_has_changed},
     {"a launcher reads the host only when it is captured", a_launcher_reads_the_host_only_when_it_is_captured},
+    {"tables for RoPE on the CPU are not looked at", tables_for_rope_on_the_cpu_are_not_looked_at},
     {"pinned memory is read when the copy is made", pinned_memory_is_read_when_the_copy_is_made},
     {"a backend waits for the event of another", a_backend_waits_for_the_event_of_another},
 };

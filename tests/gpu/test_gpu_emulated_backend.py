@@ -11,6 +11,7 @@ from gpu.emulated import EmulatedGpu
     [
         "queued nodes do not change",
         "a launcher reads the host only when it is captured",
+        "tables for RoPE on the CPU are not looked at",
         "pinned memory is read when the copy is made",
         "a backend waits for the event of another",
     ],
