@@ -203,8 +203,8 @@ class Engine(Closeable, LoadedModel):
         """Where the work runs and which of our hooks are on, for machine-readable output.
 
         A hook that was asked for and does not serve this model or device is `unavailable`; `note`
-        says why pages are, or which layers on a GPU keep llama.cpp's RoPE. `kv_memory` is how the
-        KV cache gets memory, or why that does not grow.
+        says why pages or sampling are, or which layers on a GPU keep llama.cpp's RoPE. `kv_memory`
+        is how the KV cache gets memory, or why that does not grow.
         """
         device = self.model.device
         available = self.runner.hooks
@@ -221,15 +221,22 @@ class Engine(Closeable, LoadedModel):
         }
         if self.is_paged:
             backend["kv_memory"] = self.runner.kv_memory
+        notes = []
         if self.runner.refusal:
-            backend["note"] = f"the KV cache is not paged: {self.runner.refusal}"
+            notes.append(f"the KV cache is not paged: {self.runner.refusal}")
+        if self.is_paged and device != "cpu" and state("sampling") == "unavailable":
+            notes.append(
+                "tokens are drawn on the CPU, as the GPU cannot look them up in this model"
+            )
         rope = self.runner.rope_store_report()
         if rope["n_stock"] > 0:
             n_layers = rope["n_layers"] + rope["n_stock"]
-            backend["note"] = (
+            notes.append(
                 f"{rope['n_stock']} of {n_layers} layers keep llama.cpp's RoPE and stores "
                 f"({rope['reason']})"
             )
+        if notes:
+            backend["note"] = "; ".join(notes)
         return backend
 
     def close(self) -> None:

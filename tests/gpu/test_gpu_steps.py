@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import pytest
 from completions import assert_nothing_is_left, finish, prompt, settle, start
-from gguf_bytes import Shape, tiny_llama
+from gguf_bytes import Shape, Tensor, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 
@@ -15,6 +16,7 @@ from orin_llm.engine import Engine
 from orin_llm.engine.config import HOOK_NAMES
 from orin_llm.engine.state import load_state, save_state
 
+IQ4_NL = 20  # for rows of 256 values and their multiples alone
 TIE = 1e-2  # between the two likeliest log-probabilities
 
 
@@ -173,6 +175,28 @@ def test_smollm2_writes_the_text_that_the_cpu_writes(
     for text in ("The capital of France is", "1, 2, 3,"):
         tokens = on_gpu.tokenize(text)
         assert_agrees(finish(start(on_gpu, tokens, 12)), on_cpu, tokens)
+
+
+def test_a_table_that_a_gpu_cannot_look_up_in_stays_on_the_cpu(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    shape = Shape(n_embd=128, n_head=2, n_head_kv=1)
+    size = (shape.n_embd, shape.n_vocab)
+    rng = np.random.default_rng(1)
+    blocks = np.zeros(shape.n_embd * shape.n_vocab // 32, [("scale", "<f2"), ("values", "u1", 16)])
+    blocks["scale"] = rng.uniform(0.01, 0.02, blocks.size)
+    blocks["values"] = rng.integers(0, 256, (blocks.size, 16))
+    weights = rng.standard_normal(size).astype("<f4")
+    tensors = {
+        "token_embd.weight": Tensor("token_embd.weight", size, IQ4_NL, blocks.tobytes()),
+        "output.weight": Tensor("output.weight", size, data=weights.tobytes()),
+    }
+    path = tmp_path / "table.gguf"
+    path.write_bytes(tiny_llama(shape=shape, tensors=tensors).data)
+    on_gpu, on_cpu = (open_engine(path, gpu_layers=layers) for layers in (-1, 0))
+    assert on_gpu.runner.hooks == set(HOOK_NAMES) - {"sampling"}
+    assert "cannot look them up" in str(on_gpu.backend["note"])
+    assert_agrees(finish(start(on_gpu, prompt(1, 20), 8)), on_cpu, prompt(1, 20))
 
 
 def test_a_cancelled_completion_leaves_the_others_alone(
