@@ -150,7 +150,7 @@ std::shared_ptr<const Meeting> Block::meet(Place place, const char * name, size_
         open->values.resize(n_slots * bytes);
     }
     const std::shared_ptr<Meeting> meeting = open;
-    if (std::strcmp(meeting->name, name) != 0 || meeting->value_bytes != bytes) {
+    if ((meeting->name != name && std::strcmp(meeting->name, name) != 0) || meeting->value_bytes != bytes) {
         throw Fault("thread " + std::to_string(running_) + " is at " + name + ", thread " +
                     std::to_string(meeting->arrived.front()) + " of the same group at " + meeting->name);
     }
