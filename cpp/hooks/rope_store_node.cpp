@@ -1,15 +1,13 @@
 #include "rope_store_node.h"
 
 #include <cstring>
-#include <iterator>
-#include <optional>
 
-#include "../../cuda/kv_type.h"
 #include "ggml-impl.h"
 #include "graph_edit.h"
 
 #ifdef ORIN_CUDA
 #include "../../cuda/rope_store.h"
+#include "../kv/cuda_kv_type.h"
 #include "custom_op.h"
 #endif
 
@@ -87,21 +85,6 @@ void replace_by_rope_store(ggml_cgraph & graph, const RopeStoreSite & site, ggml
 #ifdef ORIN_CUDA
 namespace {
 
-std::optional<cuda::KvType> kv_type(ggml_type type) {
-    switch (type) {
-        case GGML_TYPE_F16:
-            return cuda::KvType::f16;
-        case GGML_TYPE_BF16:
-            return cuda::KvType::bf16;
-        case GGML_TYPE_Q8_0:
-            return cuda::KvType::q8_0;
-        case GGML_TYPE_Q4_0:
-            return cuda::KvType::q4_0;
-        default:
-            return std::nullopt;
-    }
-}
-
 cuda::HeadRows rows(const ggml_tensor & t) {
     return {static_cast<const float *>(t.data), static_cast<int64_t>(t.nb[2] / sizeof(float)),
             static_cast<int64_t>(t.nb[1] / sizeof(float))};
@@ -132,8 +115,8 @@ cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
     p.k_hadamard = own.k_hadamard;
     p.v_hadamard = own.v_hadamard;
     p.cells = static_cast<const int64_t *>(source(source_cells).data);
-    p.k_type = *kv_type(source(source_k_cells).type);
-    p.v_type = *kv_type(source(source_v_cells).type);
+    p.k_type = *cuda_kv_type(source(source_k_cells).type);
+    p.v_type = *cuda_kv_type(source(source_v_cells).type);
     p.k_cells = source(source_k_cells).data;
     p.v_cells = source(source_v_cells).data;
     p.k_row_bytes = static_cast<int64_t>(source(source_k_cells).nb[1]);
@@ -143,7 +126,7 @@ cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
 
 bool supports(const ggml_tensor * node) {
     const auto fits = [](const ggml_tensor & x, const ggml_tensor & cells) {
-        return kv_type(cells.type) && cells.ne[0] == x.ne[0] * x.ne[1];
+        return cuda_kv_type(cells.type) && cells.ne[0] == x.ne[0] * x.ne[1];
     };
     return node->src[source_k]->ne[0] == node->ne[0] && node->src[source_k]->ne[1] == node->src[source_v]->ne[1] &&
            fits(*node->src[source_k], *node->src[source_k_cells]) &&

@@ -45,13 +45,14 @@ cuda::GatheredRows rows_at(char * data, int64_t head_dim, int64_t n_positions) {
     return {data, head_dim, head_dim * n_positions};
 }
 
+// PRECOND: the types of K and V are known.
 cuda::KvGatherParams gather_params(const ggml_tensor & node, const PagedAttentionSetup & setup) {
     const ggml_tensor & k = *node.src[gather_k];
     const ggml_tensor & v = *node.src[gather_v];
     const ggml_tensor & block_tables = *node.src[gather_block_tables];
     cuda::KvGatherParams p{};
-    p.kv.k_type = cuda_kv_type(k.type);
-    p.kv.v_type = cuda_kv_type(v.type);
+    p.kv.k_type = *cuda_kv_type(k.type);
+    p.kv.v_type = *cuda_kv_type(v.type);
     p.kv.k = k.data;
     p.kv.v = v.data;
     p.kv.k_row_bytes = static_cast<int64_t>(k.nb[1]);
@@ -72,7 +73,8 @@ cuda::KvGatherParams gather_params(const ggml_tensor & node, const PagedAttentio
 
 bool can_gather(const ggml_tensor * node) {
     const auto & setup = *static_cast<const PagedAttentionSetup *>(paged_node_params(*node).op.userdata);
-    return setup.device && cuda::can_read_kv(gather_params(*node, setup).kv);
+    return setup.device && cuda_kv_type(node->src[gather_k]->type) && cuda_kv_type(node->src[gather_v]->type) &&
+           cuda::can_read_kv(gather_params(*node, setup).kv);
 }
 
 int launch_gather(ggml_tensor * node, void * setup, void * stream) {

@@ -25,7 +25,7 @@ void cut(cuda::PagedAttentionParams & p, int32_t max_single_tokens, int32_t n_mu
         cuda::paged_attention_splits(p.n_tokens, p.n_head, p.kv.n_head_kv, p.tokens_per_block, n_multiprocessors);
 }
 
-// Sources of a graph that is not allocated yet have no data.
+// PRECOND: the types of K and V are known. Sources of a graph that is not allocated yet have no data.
 cuda::PagedAttentionParams params_of(const ggml_tensor & node, const PagedAttentionSetup & setup) {
     const PagedNodeParams params = paged_node_params(node);
     const ggml_tensor & q = *node.src[source_q];
@@ -37,8 +37,8 @@ cuda::PagedAttentionParams params_of(const ggml_tensor & node, const PagedAttent
     const DeviceAttention & device = *setup.device;
 
     cuda::PagedAttentionParams p{};
-    p.kv.k_type = cuda_kv_type(k.type);
-    p.kv.v_type = cuda_kv_type(v.type);
+    p.kv.k_type = *cuda_kv_type(k.type);
+    p.kv.v_type = *cuda_kv_type(v.type);
     p.kv.k = k.data;
     p.kv.v = v.data;
     p.kv.k_row_bytes = static_cast<int64_t>(k.nb[1]);
@@ -80,7 +80,8 @@ void register_paged_attention_op() {
 
 bool paged_attention_is_supported(const ggml_tensor * node) {
     const PagedAttentionSetup & setup = paged_node_setup(paged_node_params(*node));
-    return setup.device && cuda::paged_attention_supports(params_of(*node, setup));
+    return setup.device && cuda_kv_type(node->src[source_k]->type) && cuda_kv_type(node->src[source_v]->type) &&
+           cuda::paged_attention_supports(params_of(*node, setup));
 }
 
 DeviceAttention make_device_attention(ggml_backend_dev_t device, const DeviceAttentionLimits & limits) {
