@@ -101,11 +101,6 @@ RopeStoreReport RopeStoreHook::report() const {
     return report_;
 }
 
-size_t RopeStoreHook::n_tables() const {
-    const std::lock_guard<std::mutex> lock(lock_);
-    return tables_.size();
-}
-
 size_t RopeStoreHook::table_bytes() const {
     const std::lock_guard<std::mutex> lock(lock_);
     size_t bytes = 0;

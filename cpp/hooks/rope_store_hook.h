@@ -34,7 +34,6 @@ class RopeStoreHook {
     void graph_built(ggml_context * context, ggml_cgraph & graph, const std::vector<PagedLayer> & layers);
 
     RopeStoreReport report() const;
-    size_t n_tables() const;
     size_t table_bytes() const;
 
    private:
