@@ -33,7 +33,7 @@ struct RequestParams {
     int32_t max_tokens = 1;
     int32_t priority = 0;
     double deadline_ms = std::numeric_limits<double>::infinity();  // of the clock of plan(); no step begins after it
-    bool runs_ahead = true;  // false: each token must be known before the next is computed
+    bool runs_ahead = true;  // false: for constrained decoding, where a grammar's mask needs the token before
 };
 
 struct Sampled {
