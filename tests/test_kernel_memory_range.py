@@ -53,3 +53,12 @@ def test_what_does_not_fit_changes_nothing(emulated: Kernels) -> None:
 def test_a_call_that_fails_is_named_and_leaves_nothing(emulated: Kernels, call: str) -> None:
     run = emulated.memory_range(n_granules=GRANULES, steps=[(4, True)], total=NO_LIMIT, fault=call)
     assert run == [(0, f"{call}: CUDA_ERROR_INVALID_VALUE", True)]
+
+
+def test_the_probe_finds_that_memory_can_be_mapped(kernels: Kernels) -> None:
+    assert kernels.probe_memory_range(fault="") == ""
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_the_probe_names_the_call_that_fails(emulated: Kernels, call: str) -> None:
+    assert emulated.probe_memory_range(fault=call) == f"{call}: CUDA_ERROR_INVALID_VALUE"

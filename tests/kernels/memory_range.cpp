@@ -112,11 +112,24 @@ py::list memory_range(int32_t n_granules, const std::vector<std::pair<int32_t, b
     return result;
 }
 
+// What the probe finds where a call of the driver always fails; "": none does.
+std::string probe_memory_range(const std::string & fault) {
+#ifdef ORIN_EMULATED
+    simt::driver_fault = {fault.c_str(), CUDA_ERROR_INVALID_VALUE};
+    const std::string found = cuda::probe_memory_range(0);
+    simt::driver_fault = {};
+    return found;
+#else
+    return fault.empty() ? cuda::probe_memory_range(0) : throw std::invalid_argument("a GPU cannot be told to fail");
+#endif
+}
+
 }  // namespace
 
 void bind_memory_range(py::module_ & module) {
     module.def("memory_range", &memory_range, py::arg("n_granules"), py::arg("steps"), py::arg("total"),
                py::arg("fault"));
+    module.def("probe_memory_range", &probe_memory_range, py::arg("fault"));
 }
 
 }  // namespace orin::kernels
