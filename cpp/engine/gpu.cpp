@@ -42,6 +42,16 @@ ggml_backend_dev_t first_gpu() {
     return nullptr;
 }
 
+bool is_only_gpu(ggml_backend_dev_t gpu) {
+    for (size_t i = 0; i < ggml_backend_dev_count(); i++) {
+        ggml_backend_dev_t other = ggml_backend_dev_get(i);
+        if (other != gpu && ggml_backend_dev_type(other) == ggml_backend_dev_type(gpu)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 std::optional<GpuMemory> gpu_memory(ggml_backend_dev_t gpu) {
     size_t free = 0;
     size_t total = 0;

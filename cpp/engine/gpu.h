@@ -21,6 +21,8 @@ struct GpuMemory {
 
 // Null where there is none. Starts llama.cpp.
 ggml_backend_dev_t first_gpu();
+// llama.cpp spreads layers over all there are.
+bool is_only_gpu(ggml_backend_dev_t gpu);
 // Nothing where it does not tell.
 std::optional<GpuMemory> gpu_memory(ggml_backend_dev_t gpu);
 

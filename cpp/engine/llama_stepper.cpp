@@ -63,7 +63,7 @@ LlamaStepper::~LlamaStepper() {
 bool LlamaStepper::use_pages(const StopCheck & stop) {
     ggml_backend_dev_t gpu = model_->gpu();
     if (gpu != nullptr && !model_->has_all_layers_on_gpu()) {
-        refusal_ = "its layers are not all on one GPU";
+        refusal_ = "its layers are not all on one GPU (-ngl, CUDA_VISIBLE_DEVICES)";
         return false;
     }
     scheduler_ = make_scheduler(params_, params_.max_batch, params_.kv_pages, window_of_all_layers(*model_->handle()),

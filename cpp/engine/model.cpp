@@ -48,7 +48,7 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     upstream.progress_callback_user_data = &state;
     ggml_backend_dev_t gpu = params.gpu_layers == 0 ? nullptr : first_gpu();
     std::vector<llama_model_tensor_buft_override> places;
-    if (gpu != nullptr && params.table_on_gpu &&
+    if (gpu != nullptr && params.table_on_gpu && is_only_gpu(gpu) &&
         can_look_up(gpu, params.table_on_gpu->type, params.table_on_gpu->n_columns)) {
         places = {{"^token_embd\\.weight$", ggml_backend_dev_buffer_type(gpu)}, {nullptr, nullptr}};
         upstream.tensor_buft_overrides = places.data();

@@ -199,6 +199,17 @@ def test_a_table_that_a_gpu_cannot_look_up_in_stays_on_the_cpu(
     assert_agrees(finish(start(on_gpu, prompt(1, 20), 8)), on_cpu, prompt(1, 20))
 
 
+def test_with_layers_on_the_cpu_completions_run_one_after_another(
+    open_engine: OpenEngine, model: Path
+) -> None:
+    engine, on_cpu = (open_engine(model, gpu_layers=layers) for layers in (1, 0))
+    assert not engine.is_paged
+    assert engine.runner.hooks == set()
+    assert "its layers are not all on one GPU (-ngl" in str(engine.backend["note"])
+    for size, text in zip((20, 30), write_all(engine, [20, 30]), strict=True):
+        assert_agrees(text, on_cpu, prompt(size, size))
+
+
 def test_a_cancelled_completion_leaves_the_others_alone(
     open_engine: OpenEngine, model: Path
 ) -> None:
