@@ -19,7 +19,7 @@
 namespace simt {
 namespace {
 
-constexpr size_t address_bytes = size_t{256} << 30;
+constexpr size_t address_bytes = size_t{64} << 30;
 
 int depth = 0;
 const char * work = nullptr;
