@@ -41,7 +41,7 @@ _WARM_UP_MS, _COPY_MS = 100, 300  # clocks rise meanwhile
 
 _INTEGRATED, _MAJOR, _MINOR, _VIRTUAL_MEMORY = 18, 75, 76, 102  # CUdevice_attribute
 _PINNED, _ON_DEVICE = 1, 1  # CUmemAllocationType, CUmemLocationType
-_RECOMMENDED = 1  # CUmemAllocationGranularity_flags
+_MINIMUM, _RECOMMENDED = 0, 1  # CUmemAllocationGranularity_flags
 _READ_AND_WRITE = 3  # CUmemAccess_flags
 _DEFAULT_STREAM = None
 
@@ -107,19 +107,19 @@ def _virtual_memory(driver: Driver, device: int) -> dict[str, Any]:
     try:
         if not driver.attribute(device, _VIRTUAL_MEMORY):
             return {"vmm": False, "vmm_problem": none, "kv_grows": False, "kv_problem": none}
-        _map_one_granule(driver, device, POOL_BYTES)
+        _map_one_granule(driver, device, _RECOMMENDED, POOL_BYTES)
     except CudaError as error:
         found = {"vmm": False, "vmm_problem": str(error.first)}
     else:
         return {"vmm": True, "kv_grows": True}
     try:
-        _map_one_granule(driver, device)
+        _map_one_granule(driver, device, _MINIMUM)
     except CudaError as error:
         return {**found, "kv_grows": False, "kv_problem": str(error.first)}
     return {**found, "kv_grows": True}
 
 
-def _map_one_granule(driver: Driver, device: int, range_bytes: int = 0) -> None:
+def _map_one_granule(driver: Driver, device: int, granularity: int, range_bytes: int = 0) -> None:
     """The calls by which llama.cpp's pool grows, and our KV cache, which has shorter ranges.
 
     `range_bytes` are the addresses that are reserved; 0: no more than memory is mapped at.
@@ -127,7 +127,7 @@ def _map_one_granule(driver: Driver, device: int, range_bytes: int = 0) -> None:
     location = MemoryLocation(type=_ON_DEVICE, id=device)
     properties = MemoryProperties(type=_PINNED, location=location)
     size, handle, address = c_size_t(), c_uint64(), c_uint64()
-    driver.call("cuMemGetAllocationGranularity", size, properties, _RECOMMENDED)
+    driver.call("cuMemGetAllocationGranularity", size, properties, granularity)
     range_bytes = range_bytes or size.value
     granule, whole = f" of {size_text(size.value)}", f" of {size_text(range_bytes)}"
     with ExitStack() as stack:

@@ -29,7 +29,8 @@ enum {
     INVALID_CONTEXT = 201,
     ILLEGAL_ADDRESS = 700
 };
-#define GRANULE ((size_t)2 << 20)
+#define GRANULE ((size_t)2 << 20)  // recommended
+#define LEAST_GRANULE ((size_t)1 << 20)
 #define TOTAL ((size_t)64 << 30)
 #define MOST_BLOCKS 64
 
@@ -52,7 +53,7 @@ typedef struct {
 } Access;
 
 static int initialized, broken, has_context, has_handle, is_mapped;
-static size_t reserved;
+static size_t reserved, created;
 static struct {
     Address address;
     size_t size;
@@ -302,16 +303,17 @@ static int is_right(const Properties * properties) {
 
 int cuMemGetAllocationGranularity(size_t * granularity, const Properties * properties, int option) {
     BEGIN(0);
-    REQUIRE(is_right(properties) && option == 1);
-    *granularity = GRANULE;
+    REQUIRE(is_right(properties) && (option == 0 || option == 1));
+    *granularity = option == 0 ? LEAST_GRANULE : GRANULE;
     return OK;
 }
 
 int cuMemCreate(Address * handle, size_t size, const Properties * properties, uint64_t flags) {
     BEGIN(size);
     REQUIRE_CONTEXT();
-    REQUIRE(is_right(properties) && flags == 0 && size > 0 && size % GRANULE == 0 && !has_handle);
+    REQUIRE(is_right(properties) && flags == 0 && size > 0 && size % LEAST_GRANULE == 0 && !has_handle);
     has_handle = 1;
+    created = size;
     *handle = HANDLE;
     return OK;
 }
@@ -326,7 +328,7 @@ int cuMemRelease(Address handle) {
 int cuMemAddressReserve(Address * address, size_t size, size_t alignment, Address wanted, uint64_t flags) {
     BEGIN(size);
     REQUIRE_CONTEXT();
-    REQUIRE(size > 0 && size % GRANULE == 0 && alignment == 0 && wanted == 0 && flags == 0 && !reserved);
+    REQUIRE(size > 0 && size % LEAST_GRANULE == 0 && alignment == 0 && wanted == 0 && flags == 0 && !reserved);
     if (size > number("FAKE_CUDA_ADDRESSES", TOTAL))
         return OUT_OF_MEMORY;
     reserved = size;
@@ -343,7 +345,7 @@ int cuMemAddressFree(Address address, size_t size) {
 
 int cuMemMap(Address address, size_t size, size_t offset, Address handle, uint64_t flags) {
     BEGIN(size);
-    REQUIRE(address == RANGE && reserved && size == GRANULE && offset == 0);
+    REQUIRE(address == RANGE && reserved && size == created && offset == 0);
     REQUIRE(handle == HANDLE && has_handle && flags == 0 && !is_mapped);
     is_mapped = 1;
     return OK;
@@ -351,14 +353,14 @@ int cuMemMap(Address address, size_t size, size_t offset, Address handle, uint64
 
 int cuMemUnmap(Address address, size_t size) {
     BEGIN(size);
-    REQUIRE(address == RANGE && size == GRANULE && is_mapped);
+    REQUIRE(address == RANGE && size == created && is_mapped);
     is_mapped = 0;
     return OK;
 }
 
 int cuMemSetAccess(Address address, size_t size, const Access * access, size_t count) {
     BEGIN(size);
-    REQUIRE(address == RANGE && size == GRANULE && is_mapped && count == 1);
+    REQUIRE(address == RANGE && size == created && is_mapped && count == 1);
     REQUIRE(access->location.type == 1 && access->location.id == 0 && access->flags == 3);
     return OK;
 }
