@@ -12,15 +12,20 @@ from typer.testing import CliRunner
 
 from orin_llm.cli.chat import chat
 from orin_llm.cli.option_groups import with_option_groups
-from orin_llm.cli.options import AnswerOptions, EngineOptions, SamplingOptions, flag
+from orin_llm.cli.options import AnswerOptions, EngineOptions, HooksFlag, SamplingOptions, flag
 from orin_llm.cli.run import run
-from orin_llm.engine.config import EngineConfig, SamplingParams
+from orin_llm.engine.config import HOOK_NAMES, EngineConfig, SamplingParams
 from orin_llm.errors import UsageError
 
 
 def test_flag_defaults_are_the_engines() -> None:
     assert EngineOptions().config() == EngineConfig()
     assert SamplingOptions().params() == SamplingParams()
+
+
+def test_the_flag_for_hooks_names_them_all() -> None:
+    parameter = get_args(HooksFlag)[1]
+    assert f"Names: {', '.join(HOOK_NAMES)}." in parameter.help
 
 
 def test_flags_reach_the_engine() -> None:

@@ -64,7 +64,8 @@ HooksFlag = Annotated[
     flag(
         "--hooks",
         panel=MODEL,
-        help="Changes to llama.cpp: all, none, or -NAME to switch one off.",
+        help="Changes to llama.cpp: all, none, or -NAME,... for all but these. Names: rope, "
+        "pages, attention, sampling, uploads, lanes, gather, growth.",
     ),
 ]
 
