@@ -25,8 +25,9 @@ def run(program: Path, *arguments: str, given: bytes = b"") -> subprocess.Comple
     )
 
 
-def test_kernels_get_what_cuda_promises_in_every_order_of_their_threads() -> None:
-    done = run(build_program("semantics"))
+@pytest.mark.parametrize("program", ["semantics", "matrix_products"])
+def test_kernels_get_what_cuda_promises_in_every_order_of_their_threads(program: str) -> None:
+    done = run(build_program(program))
     assert done.returncode == 0, done.stderr.decode()
 
 
