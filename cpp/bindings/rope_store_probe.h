@@ -1,4 +1,4 @@
-// One layer from its projections to its attention, as upstream builds it, with the hook for RoPE on a GPU or without.
+// One layer (rope_store_layer.h) with the hook for RoPE on a GPU or without.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -7,28 +7,9 @@
 #include <cstdint>
 #include <string>
 
-#include "rope_probe.h"
+#include "rope_store_layer.h"
 
 namespace orin {
-
-struct RopeStoreProbe {
-    RopeProbe rope;
-    int32_t n_head = 1;
-    int32_t n_head_kv = 1;
-    int32_t head_dim_k = 64;
-    int32_t head_dim_v = 64;
-    int32_t n_cells = 256;
-    int32_t n_ctx = 64;          // positions that tables cover
-    std::string k_type = "f16";  // as ggml names them
-    std::string v_type = "f16";
-    int32_t k_rotation = 0;  // as upstream does it for a quantized cache, in groups of so many values
-    int32_t v_rotation = 0;
-    float q_scale = 1.0f;  // behind RoPE
-    int32_t n_readers = 1;
-    // How the layer differs: "one_projection" (Q, K and V are parts of one tensor), "k_read_twice", "k_not_turned",
-    // "q_not_turned", "k_turns_differently", "k_normed_behind", "stored_twice"; "": not
-    std::string twist;
-};
 
 // The layer on the first GPU. q: [n_tokens, n_head, head_dim_k], k and v: [n_tokens, n_head_kv, head_dim]; positions
 // and cells: [n_tokens]. Of the result: k_cells, v_cells (bytes of a row each), attention [n_tokens, n_head,
