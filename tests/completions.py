@@ -9,11 +9,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from gguf_bytes import F32, Image, Shape, Tensor, tiny_llama
+import pytest
+from gguf_bytes import F32, Shape, Tensor, tiny_llama
 
 from orin_llm.engine import Completion, Engine, EngineConfig, Request, SamplingParams
+from orin_llm.errors import OrinError
 
 GREEDY = SamplingParams(temperature=0)
+POISONED = 99  # the token of poisoned_model() after which no logits are numbers
+BAN_POISONED = SamplingParams(temperature=0, logit_bias={POISONED: -math.inf})
 
 
 def prompt(seed: int, n: int) -> list[int]:
@@ -53,12 +57,27 @@ def settle(engine: Engine) -> None:
         time.sleep(0.001)
 
 
-def with_a_poisoned_token(token: int) -> Image:
-    """Its embedding is no number; what is written with is another matrix."""
+def poisoned_model(folder: Path) -> Path:
+    """POISONED's embedding is no number; what is written with is another matrix."""
     shape = Shape()
     weights = np.random.default_rng(1).standard_normal((shape.n_vocab, shape.n_embd))
     size = (shape.n_embd, shape.n_vocab)
     output = Tensor("output.weight", size, F32, (weights / 8).astype("<f4").tobytes())
-    weights[token] = math.nan
+    weights[POISONED] = math.nan
     embedding = Tensor("token_embd.weight", size, F32, weights.astype("<f4").tobytes())
-    return tiny_llama(tensors={tensor.name: tensor for tensor in (output, embedding)})
+    path = folder / "poisoned.gguf"
+    tensors = {tensor.name: tensor for tensor in (output, embedding)}
+    path.write_bytes(tiny_llama(tensors=tensors).data)
+    return path
+
+
+def assert_a_poisoned_answer_ends_alone(engine: Engine, n: int) -> None:
+    """One of `n` tokens that runs beside it goes on, and says the same again."""
+    tokens = prompt(1, 20)
+    request = Request(tokens, BAN_POISONED, n, ignore_eos=True)
+    healthy = engine.complete(request)
+    next(healthy)
+    with pytest.raises(OrinError, match="not a number"):
+        finish(start(engine, [*tokens, POISONED, 130]))
+    assert len(finish(healthy)) == n
+    assert finish(engine.complete(request)) == healthy.result.token_ids

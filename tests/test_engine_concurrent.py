@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import math
 import random
 import threading
 import time
@@ -13,15 +12,16 @@ from pathlib import Path
 import pytest
 from completions import (
     alone,
+    assert_a_poisoned_answer_ends_alone,
     assert_nothing_is_left,
     finish,
+    poisoned_model,
     prompt,
     settle,
     start,
-    with_a_poisoned_token,
 )
 
-from orin_llm.engine import Completion, Engine, EngineConfig, Request, SamplingParams
+from orin_llm.engine import Completion, Engine, EngineConfig
 from orin_llm.errors import OrinError
 
 
@@ -200,17 +200,8 @@ def test_closing_an_engine_ends_all_that_runs_and_waits(tiny_model: Path) -> Non
 
 
 def test_logits_that_are_no_numbers_end_only_the_completion_they_belong_to(tmp_path: Path) -> None:
-    poisoned = 99
-    model = tmp_path / "poisoned.gguf"
-    model.write_bytes(with_a_poisoned_token(poisoned).data)
-    bans = SamplingParams(temperature=0, logit_bias={poisoned: -math.inf})
-    with Engine(model, EngineConfig(n_ctx=256, threads=1)) as engine:
-        tokens = prompt(1, 20)
-        healthy = engine.complete(Request(tokens, bans, 200, ignore_eos=True))
-        next(healthy)
-        with pytest.raises(OrinError, match="not a number"):
-            finish(start(engine, [*tokens, poisoned, 130]))
-        assert len(finish(healthy)) == 200
+    with Engine(poisoned_model(tmp_path), EngineConfig(n_ctx=256, threads=1)) as engine:
+        assert_a_poisoned_answer_ends_alone(engine, 200)
         assert engine.stats()["requests"]["failed"] == 1
         assert_nothing_is_left(engine)
 

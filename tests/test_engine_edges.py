@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from completions import finish, prompt, start, with_a_poisoned_token
+from completions import BAN_POISONED, POISONED, finish, poisoned_model, prompt, start
 from processes import python, run
 
-from orin_llm.engine import Completion, Engine, EngineConfig, Hooks, Request, SamplingParams
+from orin_llm.engine import Completion, Engine, EngineConfig, Hooks, Request
 from orin_llm.engine.wakers import LoopWaker
 from orin_llm.errors import OrinError, UsageError
 
@@ -168,18 +167,14 @@ def test_a_loop_that_never_runs_again_keeps_no_file_of_a_closed_engine(tiny_mode
 def test_what_a_failed_completion_left_in_the_cache_fails_no_other(
     tmp_path: Path, hooks: str
 ) -> None:
-    poisoned = 99
-    model = tmp_path / "poisoned.gguf"
-    model.write_bytes(with_a_poisoned_token(poisoned).data)
-    bans = SamplingParams(temperature=0, logit_bias={poisoned: -math.inf})
     config = EngineConfig(n_ctx=256, threads=1, hooks=Hooks.parse(hooks))
     tokens = prompt(1, 60)
-    with Engine(model, config) as engine:
-        expected = finish(engine.complete(Request(tokens, bans, 8)))
+    with Engine(poisoned_model(tmp_path), config) as engine:
+        expected = finish(engine.complete(Request(tokens, BAN_POISONED, 8)))
         engine.forget()
         with pytest.raises(OrinError, match="not a number"):
-            finish(engine.complete(Request([*tokens, poisoned], bans, 8)))
-        assert finish(engine.complete(Request(tokens, bans, 8))) == expected
+            finish(engine.complete(Request([*tokens, POISONED], BAN_POISONED, 8)))
+        assert finish(engine.complete(Request(tokens, BAN_POISONED, 8))) == expected
 
 
 # -- what is asked for ----------------------------------------------------------------------------

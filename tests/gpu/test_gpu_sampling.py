@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from completions import finish, prompt, with_a_poisoned_token
+from completions import assert_a_poisoned_answer_ends_alone, finish, poisoned_model, prompt
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 
@@ -124,19 +124,7 @@ def test_what_one_answer_left_on_the_gpu_is_not_the_next_ones(
 def test_logits_that_are_no_numbers_end_only_their_own_answer(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    poisoned = 99
-    model = tmp_path / "poisoned.gguf"
-    model.write_bytes(with_a_poisoned_token(poisoned).data)
-    bans = SamplingParams(temperature=0, logit_bias={poisoned: -math.inf})
-    engine = open_engine(model)
-    tokens = prompt(1, 20)
-    healthy = engine.complete(Request(tokens, bans, 24, ignore_eos=True))
-    next(healthy)
-    with pytest.raises(OrinError, match="not a number"):
-        finish(engine.complete(Request([*tokens, poisoned, 130], GREEDY, 8)))
-    assert len(finish(healthy)) == 24
-    again = engine.complete(Request(tokens, bans, 24, ignore_eos=True))
-    assert finish(again) == healthy.result.token_ids
+    assert_a_poisoned_answer_ends_alone(open_engine(poisoned_model(tmp_path)), 24)
 
 
 def test_more_than_the_gpu_has_room_for_is_refused_and_nothing_else(engine: Engine) -> None:
