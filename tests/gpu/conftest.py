@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gguf_bytes import Shape, tiny_llama
 from gpu.emulated import EmulatedGpu
 from gpu_under_test import KIND
 from processes import CLI
@@ -16,6 +17,7 @@ from processes import CLI
 from orin_llm.engine import Engine, EngineConfig
 
 OpenEngine = Callable[..., Engine]
+HEADS_OF_64 = Shape(n_embd=128, n_head=2, n_head_kv=1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +31,14 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A llama of two megabytes with random weights and a vocabulary of 2048."""
     path = tmp_path_factory.mktemp("models") / "small.gguf"
     subprocess.run([*CLI, "models", "synth", "--shape", "tiny", "-q", str(path)], check=True)
+    return path
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two layers, heads of 64, 300 tokens, weights in F32."""
+    path = tmp_path_factory.mktemp("models") / "heads_of_64.gguf"
+    path.write_bytes(tiny_llama(shape=HEADS_OF_64).data)
     return path
 
 
@@ -57,4 +67,4 @@ def emulated() -> Iterator[EmulatedGpu]:
     gpu.reset_counters()
     yield gpu
     gpu.set_schedule(1)
-    gpu.set_memory(8 << 30)
+    gpu.set_memory()

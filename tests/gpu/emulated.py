@@ -17,6 +17,7 @@ import sysconfig
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+MEMORY_BYTES = 8 << 30  # of the device, until something else is set
 MODULE = ROOT / f"build/emulated_gpu/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
@@ -56,9 +57,14 @@ class EmulatedGpu:
         number = ("none", "next_graph", "lost").index(failure)
         self._library.emulated_gpu_fail(ctypes.c_int(number))
 
-    def set_memory(self, n_bytes: int) -> None:
+    def set_memory(self, n_bytes: int = MEMORY_BYTES) -> None:
         """How much the device has in all; what is allocated stays."""
         self._library.emulated_gpu_set_memory(ctypes.c_size_t(n_bytes))
+
+    def leave_free(self, n_bytes: int) -> None:
+        """Set its memory to what is allocated and so much more."""
+        self.set_memory()
+        self.set_memory(MEMORY_BYTES - self.free_memory() + n_bytes)
 
     def set_integrated(self, is_integrated: bool) -> None:
         """Whether it is part of the host's chip; to be said before the first engine is made."""

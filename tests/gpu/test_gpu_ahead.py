@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from completions import assert_nothing_is_left, finish, prompt, settle
-from gguf_bytes import Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 
@@ -27,13 +26,6 @@ SAMPLINGS = (
 )
 # Some begin alike; the pool below holds two or three of them.
 PROMPTS = [prompt(seed % 3, 4 + 4 * seed) for seed in range(9)]
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "ahead.gguf"
-    path.write_bytes(tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1)).data)
-    return path
 
 
 def start(engine: Engine, number: int) -> Completion:

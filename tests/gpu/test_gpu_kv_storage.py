@@ -59,8 +59,7 @@ def test_too_little_memory_is_told_and_changes_nothing(emulated: EmulatedGpu) ->
     cells.commit(100)
     cells.write(0, b"x" * (100 * sum(k + v for k, v in ROW_BYTES)))
     before = cells.committed_bytes
-    free = emulated.free_memory()
-    emulated.set_memory((8 << 30) - free + (3 << 20))  # 3 MiB are left
+    emulated.leave_free(3 << 20)
     pattern = r"cannot get \d+ MiB of CUDA0's memory, of which 3 MiB are free \(cuMemCreate: "
     with pytest.raises(OrinError, match=pattern + r".*--kv-memory.*--ctx-size"):
         cells.commit(4096)
@@ -70,7 +69,7 @@ def test_too_little_memory_is_told_and_changes_nothing(emulated: EmulatedGpu) ->
 
 
 def test_where_addresses_get_no_memory_one_allocation_is_tried(emulated: EmulatedGpu) -> None:
-    emulated.set_memory((8 << 30) - emulated.free_memory())  # nothing is left
+    emulated.leave_free(0)
     with pytest.raises(
         OrinError, match=r"cannot get 1 MiB .* 0 MiB are free .*one allocation: cuM"
     ):

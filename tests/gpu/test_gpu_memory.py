@@ -7,20 +7,10 @@ from pathlib import Path
 
 import pytest
 from completions import assert_nothing_is_left, finish, prompt, settle, start
-from gguf_bytes import Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 
 from orin_llm.errors import OrinError
-
-TOTAL = 8 << 30  # of the emulated GPU, at first
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "memory.gguf"
-    path.write_bytes(tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1)).data)
-    return path
 
 
 def bytes_of_an_engine(emulated: EmulatedGpu, open_engine: OpenEngine, model: Path) -> int:
@@ -37,13 +27,13 @@ def test_an_engine_that_does_not_fit_is_refused_and_leaves_nothing(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path, share: float
 ) -> None:
     room = int(share * bytes_of_an_engine(emulated, open_engine, model))
-    emulated.set_memory(TOTAL - emulated.free_memory() + room)
+    emulated.leave_free(room)
     before = emulated.free_memory()
     with pytest.raises(OrinError, match=r"B (is available|of .*are free).*([Ss]maller|[Ll]ower)"):
         open_engine(model)
     gc.collect()  # the error's frames hold what was loaded
     assert emulated.free_memory() == before
-    emulated.set_memory(TOTAL)
+    emulated.set_memory()
     assert len(finish(start(open_engine(model), prompt(1, 20), 3))) == 3
 
 
@@ -51,12 +41,12 @@ def test_a_step_without_memory_ends_its_completions_and_no_others(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
 ) -> None:
     engine = open_engine(model)
-    emulated.set_memory(TOTAL - emulated.free_memory())
+    emulated.leave_free(0)
     with pytest.raises(OrinError, match=r"MiB .* are free .*lower --kv-memory"):
         finish(start(engine, prompt(1, 200), 10))
     settle(engine)
     assert_nothing_is_left(engine)
-    emulated.set_memory(TOTAL)
+    emulated.set_memory()
     other = open_engine(model)
     assert finish(start(engine, prompt(1, 200), 5)) == finish(start(other, prompt(1, 200), 5))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import windowed_models
 from gguf_bytes import Image, Shape, Tensor, array, f32, string, tiny_llama, u32
-from gpu.conftest import OpenEngine
+from gpu.conftest import HEADS_OF_64, OpenEngine
 from gpu.emulated import EmulatedGpu
 from greedy import greedy_text
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ TIE = 0.05  # greedy text may differ where the top two are as close
 
 
 def llama() -> Image:
-    return tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1))
+    return tiny_llama(shape=HEADS_OF_64)
 
 
 def with_yarn() -> Image:
@@ -33,7 +33,7 @@ def with_yarn() -> Image:
         "llama.rope.scaling.factor": f32(4.0),
         "llama.rope.scaling.original_context_length": u32(64),
     }
-    return tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1), metadata=scaling)
+    return tiny_llama(shape=HEADS_OF_64, metadata=scaling)
 
 
 def qwen2vl() -> Image:

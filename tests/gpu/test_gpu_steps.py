@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from completions import assert_nothing_is_left, finish, prompt, settle, start
-from gguf_bytes import Shape, Tensor, tiny_llama
-from gpu.conftest import OpenEngine
+from gguf_bytes import Tensor, tiny_llama
+from gpu.conftest import HEADS_OF_64, OpenEngine
 from gpu.emulated import EmulatedGpu
 
 from orin_llm.engine import Engine
@@ -18,14 +18,6 @@ from orin_llm.engine.state import load_state, save_state
 
 IQ4_NL = 20  # for rows of 256 values and their multiples alone
 TIE = 1e-2  # between the two likeliest log-probabilities
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two layers, heads of 64, 300 tokens, weights in F32."""
-    path = tmp_path_factory.mktemp("models") / "steps.gguf"
-    path.write_bytes(tiny_llama(shape=Shape(n_embd=128, n_head=2, n_head_kv=1)).data)
-    return path
 
 
 def write_all(engine: Engine, sizes: list[int], n: int = 6) -> list[tuple[int, ...]]:
@@ -110,7 +102,7 @@ def test_without_lanes_each_number_of_sequences_is_captured_anew(
     emulated.reset_counters()
     for sizes in ([20, 30], [21, 31, 41], [22, 32]):
         write_all(engine, sizes, 8)
-    assert emulated.counters()["graphs_captured"] >= 3
+    assert emulated.counters()["graphs_captured"] == 3
 
 
 def assert_agrees(token_ids: tuple[int, ...], on_cpu: Engine, tokens: list[int]) -> None:
@@ -180,7 +172,7 @@ def test_smollm2_writes_the_text_that_the_cpu_writes(
 def test_a_table_that_a_gpu_cannot_look_up_in_stays_on_the_cpu(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    shape = Shape(n_embd=128, n_head=2, n_head_kv=1)
+    shape = HEADS_OF_64
     size = (shape.n_embd, shape.n_vocab)
     rng = np.random.default_rng(1)
     blocks = np.zeros(shape.n_embd * shape.n_vocab // 32, [("scale", "<f2"), ("values", "u1", 16)])

@@ -15,7 +15,7 @@ from orin_llm.engine import Engine
 TIE = 0.05
 
 
-def texts(engines: list[Engine], prompt: list[int], n: int) -> bool:
+def texts_agree(engines: list[Engine], prompt: list[int], n: int) -> bool:
     on_gpu, on_cpu = (greedy_text(engine, prompt, n) for engine in engines)
     return on_gpu.agrees_with(on_cpu, TIE)
 
@@ -29,7 +29,7 @@ def test_a_small_model_writes_the_text_that_the_cpu_writes(
         for layers in (-1, 0)
     ]
     assert engines[0].model.device != "cpu" and engines[1].model.device == "cpu"
-    assert texts(engines, list(range(5, 60)), 40)
+    assert texts_agree(engines, list(range(5, 60)), 40)
 
 
 def test_smollm2_writes_the_text_that_the_cpu_writes(
@@ -37,7 +37,7 @@ def test_smollm2_writes_the_text_that_the_cpu_writes(
 ) -> None:
     engines = [open_engine(smollm2, hooks="none", gpu_layers=layers) for layers in (-1, 0)]
     prompt = engines[0].tokenize("The capital of France is")
-    assert texts(engines, prompt, 12)
+    assert texts_agree(engines, prompt, 12)
 
 
 def test_steps_of_one_token_are_one_captured_graph(
