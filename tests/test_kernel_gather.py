@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from attention_cases import PAGE_SIZES, Model, Sequence, make_step, pool, small_models
 from attention_float64 import decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_calls import KernelFailed, Kernels
 from numpy.typing import NDArray
-from test_kernel_attention import models, pool
-from test_paged_attention import PAGE_SIZES, Model, Sequence, make_step
 
 UNUSED = 1 << 30  # a place behind all
 
@@ -32,7 +31,7 @@ def segments_of(spans: list[tuple[int, int, int]]) -> tuple[NDArray[np.int32], i
 
 @settings(max_examples=40, deadline=None)
 @given(
-    model=models(), spans=spans, page_size=st.sampled_from(PAGE_SIZES), pad=st.integers(0, 1),
+    model=small_models(), spans=spans, page_size=st.sampled_from(PAGE_SIZES), pad=st.integers(0, 1),
     seed=st.integers(0, 99),
 )  # fmt: skip
 def test_sequences_become_one_piece_with_zeros_where_there_is_none(

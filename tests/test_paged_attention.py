@@ -5,50 +5,23 @@ from __future__ import annotations
 import platform
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from attention_float64 import KV_TYPES, Attention, encode, poison
+from attention_cases import PAGE_SIZES, Model, Sequence, error, make_step, moved
+from attention_float64 import KV_TYPES
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from native.toolchain import PORTABLE_FLAGS
 
 ROOT = Path(__file__).resolve().parent.parent
 HEAD_DIMS = (64, 80, 96, 112, 128, 192, 256)
-PAGE_SIZES = (8, 16, 32, 64, 128, 256)
 LENGTHS = (1, 2, 7, 15, 16, 17, 63, 64, 65, 127, 128, 129, 200, 300)
 # V is near 1: rounding leaves about 1e-6; a position too many or too few changes 1e-3 or more.
 TOLERANCE = 1e-5
-
-
-@dataclass(frozen=True)
-class Model:
-    n_head_kv: int
-    group: int
-    head_dim_k: int
-    head_dim_v: int
-    k_type: str
-    v_type: str
-    softcap: float = 0.0
-    window: int = 0
-    sinks: bool = False
-
-    @property
-    def n_head(self) -> int:
-        return self.n_head_kv * self.group
-
-
-@dataclass(frozen=True)
-class Sequence:
-    """`n_new` query tokens behind `n_past` positions, the first `shared` of sequence 0's pages."""
-
-    n_past: int
-    n_new: int
-    shared: bool = False
 
 
 @st.composite
@@ -78,79 +51,6 @@ sequences = st.lists(
     min_size=1,
     max_size=4,
 )
-
-
-def make_step(
-    model: Model, seqs: list[Sequence], page_size: int, seed: int, interleaved: bool = False
-) -> Attention:
-    """A step whose cells hold poison wherever no query token may look, scratch page 0 included."""
-    rng = np.random.default_rng(seed)
-    lengths = [s.n_past + s.n_new for s in seqs]
-    n_pages = [-(-length // page_size) for length in lengths]
-    free = iter(1 + rng.permutation(sum(n_pages) + 3))
-    tables = np.zeros((len(seqs), max(n_pages) + 1), np.int32)
-    for row, seq in enumerate(seqs):
-        full = min(seq.n_past, seqs[0].n_past) // page_size if seq.shared and row else 0
-        tables[row, :full] = tables[0, :full]
-        tables[row, full : n_pages[row]] = [next(free) for _ in range(full, n_pages[row])]
-    tokens = [(row, s.n_past + i) for row, s in enumerate(seqs) for i in range(s.n_new)]
-    if interleaved:
-        tokens = [tokens[i] for i in rng.permutation(len(tokens))]
-    rows, positions = np.array(tokens, np.int32).T.copy()
-    # As in a fused QKV product: heads of a token lie together, tokens further apart.
-    fused = rng.standard_normal((len(tokens), model.n_head + 2, model.head_dim_k), np.float32)
-    n_cells = (sum(n_pages) + 4) * page_size
-    k = rng.standard_normal((n_cells, model.n_head_kv * model.head_dim_k), np.float32)
-    v = rng.standard_normal((n_cells, model.n_head_kv * model.head_dim_v), np.float32)
-    step = Attention(
-        q=fused[:, 1:-1],
-        k=encode(k, model.k_type),
-        v=encode(v, model.v_type),
-        n_head_kv=model.n_head_kv,
-        head_dim_v=model.head_dim_v,
-        page_size=page_size,
-        block_tables=tables,
-        rows=rows,
-        positions=positions,
-        scale=1.3 * model.head_dim_k**-0.5,
-        k_type=model.k_type,
-        v_type=model.v_type,
-        softcap=model.softcap,
-        window=model.window,
-        sinks=rng.normal(2, 2, model.n_head).astype(np.float32) if model.sinks else None,
-    )
-    seen = np.zeros(n_cells, bool)
-    for token in range(len(tokens)):
-        seen[step.cells(token)] = True
-    step.k[~seen] = poison(model.k_type, step.k.shape[1])
-    step.v[~seen] = poison(model.v_type, step.v.shape[1])
-    if model.window:  # pages behind every window are freed
-        for row, seq in enumerate(seqs):
-            tables[row, : max(0, seq.n_past - model.window + 1) // page_size] = 0
-    return step
-
-
-def moved(step: Attention, page_size: int, seed: int) -> Attention:
-    """The same sequences in other pages, of another size; every row's pages its own."""
-    rng = np.random.default_rng(seed)
-    length = int(step.positions.max()) + 1
-    n_pages = -(-length // page_size)
-    n_rows = len(step.block_tables)
-    tables = rng.permutation(n_rows * n_pages).reshape(n_rows, n_pages).astype(np.int32)
-    t = np.arange(length)
-    k = np.empty((n_rows * n_pages * page_size, step.k.shape[1]), np.uint8)
-    v = np.empty((n_rows * n_pages * page_size, step.v.shape[1]), np.uint8)
-    k[:], v[:] = poison(step.k_type, k.shape[1]), poison(step.v_type, v.shape[1])
-    for row in range(n_rows):
-        old = step.block_tables[row, t // step.page_size] * step.page_size + t % step.page_size
-        new = tables[row, t // page_size] * page_size + t % page_size
-        k[new], v[new] = step.k[old], step.v[old]
-    return replace(step, k=k, v=v, page_size=page_size, block_tables=tables)
-
-
-def error(result: NDArray[np.float32], exact: NDArray[np.float64]) -> float:
-    worst = float(np.abs(result - exact).max())
-    return worst if np.isfinite(result).all() else np.inf
 
 
 @settings(max_examples=80, deadline=None)
