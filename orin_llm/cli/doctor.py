@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orin_llm.cli.json_output import print_json
 from orin_llm.cli.options import flag
 from orin_llm.cli.root_option import Root
 
@@ -64,7 +64,7 @@ def doctor(
         machine = look(root, model, ctx_size, load=not no_load, report=line.show)
     findings, store = check(machine), Store()
     if as_json:
-        print(json.dumps(report(machine, store, findings), indent=2))
+        print_json(report(machine, store, findings))
     else:
         print_doctor(machine, store, findings)
     if code := exit_code(findings):

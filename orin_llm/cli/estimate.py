@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orin_llm.cli.json_output import print_json
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 from orin_llm.cli.root_option import Root
@@ -128,7 +128,7 @@ def estimate(
 
         results = [implied(result) for result in PUBLISHED]
         if as_json:
-            print(json.dumps({"published": [result.to_json() for result in results]}, indent=2))
+            print_json({"published": [result.to_json() for result in results]})
         else:
             estimate_view.print_check(results)
         return
@@ -156,6 +156,6 @@ def estimate(
         kv_type=kv_type,
     )
     if as_json:
-        print(json.dumps(found.to_json(), indent=2))
+        print_json(found.to_json())
     else:
         estimate_view.print_estimate(found)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orin_llm.cli.json_output import print_json
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def pull_model(
     manifest = pulled.manifest
     path = store.path(manifest.name)
     if as_json:
-        print(json.dumps({**stored_json(manifest, path), "fresh": pulled.fresh}, indent=2))
+        print_json({**stored_json(manifest, path), "fresh": pulled.fresh})
         return
     if not pulled.fresh and not quiet:
         print(f"{manifest.name} is in the store already", file=sys.stderr)
@@ -73,7 +73,7 @@ def list_models(
 
     listing = gather(_store(), every=every)
     if as_json:
-        print(json.dumps(listing.to_json(), indent=2))
+        print_json(listing.to_json())
     else:
         from orin_llm.cli.models_view import print_listing
 
@@ -138,7 +138,7 @@ def show_model(
     budget = memory_budget(uses_cuda=build_info().cuda)
     facts = show(resolve(model), budget, ctx=ctx, chunk_size=chunk_size, kv_type=kv_type)
     if as_json:
-        print(json.dumps(facts.to_json(), indent=2))
+        print_json(facts.to_json())
     else:
         print_facts(facts)
 
@@ -166,7 +166,7 @@ def verify_models(
                 problems[name] = str(error)
     if as_json:
         results = [{"name": n, "ok": n not in problems, "problem": problems.get(n)} for n in wanted]
-        print(json.dumps({"models": results}, indent=2))
+        print_json({"models": results})
     else:
         for name in wanted:
             print(f"{name}: {problems.get(name, 'ok')}")

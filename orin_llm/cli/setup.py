@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orin_llm.cli.json_output import print_json
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.root_option import Root
 from orin_llm.errors import DeviceUnavailable, OrinError
@@ -84,7 +84,7 @@ def plan_setup(*, what: WhatOptions, as_json: Json = False, root: Root = Path("/
     system, board = System(root), _board(root)
     steps = make_plan(system, what.changes(board))
     if as_json:
-        print(json.dumps({"board": board.name, "changes": [s.to_json() for s in steps]}, indent=2))
+        print_json({"board": board.name, "changes": [s.to_json() for s in steps]})
     else:
         print_plan(steps)
 
@@ -114,7 +114,7 @@ def apply_setup(
     if as_json:
         problems = {step.change.name: step.problem for step in steps if step.problem}
         report = {**outcome.to_json(), "not_possible": problems, "snapshot": SNAPSHOT}
-        print(json.dumps(report, indent=2))
+        print_json(report)
         return
     print_problems(steps)
     print_outcome(outcome, "changed")
@@ -136,7 +136,7 @@ def revert_setup(as_json: Json = False, quiet: Quiet = False, root: Root = Path(
     ):
         outcome = revert(system.stopped_by(request.check), changes, _reporter(quiet))
     if as_json:
-        print(json.dumps(outcome.to_json(), indent=2))
+        print_json(outcome.to_json())
     else:
         print_outcome(outcome, "restored")
 
