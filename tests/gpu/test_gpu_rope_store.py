@@ -162,6 +162,14 @@ def test_sizes_that_no_kernel_has_are_left_to_llama_cpp() -> None:
     )
 
 
+@pytest.mark.parametrize("cells", ["k_type", "v_type"])
+def test_cells_of_a_type_that_no_kernel_has_are_left_to_llama_cpp(cells: str) -> None:
+    options: dict[str, Any] = {cells: "f32"}
+    hooked = Step(PLAIN, **options).run(hook=True)
+    assert hooked["n_layers"] == 0
+    assert "no kernel has its sizes and types" in hooked["reason"]
+
+
 def test_a_table_has_a_row_for_each_position_of_the_context() -> None:
     step = Step(PLAIN, n_ctx=64)
     assert step.run(hook=True)["table_bytes"] == 64 * 64 * 4
