@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from float_model import write_float32
 from greedy import GreedyText, greedy_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 from stepping import step_probe
 
+from gpu_check.float_model import write_float32
 from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 
 GOLDEN = json.loads(

@@ -14,7 +14,7 @@ from orin_llm.models.names import DEFAULT_MODEL
 
 # Left out under the sanitizers, which take many times as long: what draws hundreds of inputs, and
 # what has large ones.
-SLOW_TESTS = ("any", "large", "plain_float32", "pages_become", "depend_on", "order")
+SLOW_TESTS = ("any", "large", "plain_float32", "sequences_become", "depend_on", "order")
 _BUILD_INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: .*\()(\d+) error")
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+from gpu_check.float_model import write_float32
 from gpu_check.steps import Context, Found, default_model, python
 
 TIE = 1e-2  # the likeliest two logits so near: either may be the first
@@ -14,14 +16,23 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 def greedy(shape: str, context: Context) -> Found:
     """The step: the default model where it is here, else the synthetic one.
 
-    The texts of the GPU without hooks are compared, too: what rounding does by itself.
+    First with all weights as F32: where they are quantized, so are activations, and a rounding that
+    falls the other way moves logits by more than what tells an error. The same as it is comes
+    after, and the texts of the GPU without hooks: what rounding does by itself.
     """
-    model = default_model() or context.model(shape)
+    if (model := default_model()) is None:
+        return _beside_cpu(context.model(shape), context)
+    as_floats = context.work / "models" / f"{model.stem}.F32.gguf"
+    as_floats.parent.mkdir(parents=True, exist_ok=True)
+    write_float32(model, as_floats)
+    return {**_beside_cpu(as_floats, context), "quantized": _beside_cpu(model, context)}
 
+
+def _beside_cpu(model: Path, context: Context) -> Found:
     def texts(name: str, *how: str, environ: dict[str, str] | None = None) -> Any:
         arguments = (str(model), str(context.sizes.greedy), context.threads, *how)
         command = python("gpu_check.greedy_child", *arguments)
-        return json.loads(context.need(command, name, environ).out)
+        return json.loads(context.need(command, f"{name}.{model.name}", environ).out)
 
     cpu = texts("cpu", "all", "gaps", environ=_NO_GPU)
     stock = compare(cpu, texts("stock", "none"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import gguf
@@ -25,7 +26,7 @@ def write_float32(source: Path, out: Path) -> None:
         yield np.ascontiguousarray(gguf.dequantize(rows, kind), dtype=np.float32)
 
     tensors = [
-        Tensor(tensor.name, tensor.shape, "F32", lambda tensor=tensor: floats(tensor))
+        Tensor(tensor.name, tensor.shape, "F32", partial(floats, tensor))
         for tensor in header.tensors
     ]
     write_gguf(out, metadata_of(header), tensors)
