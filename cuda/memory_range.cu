@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "forget_error.h"
 #include "memory_range.h"
 
 namespace orin::cuda {
@@ -34,7 +35,11 @@ CUmemAllocationProp memory_of(int device) {
 
 // Makes the device's context the thread's: any thread may be the first to ask.
 std::string enter(int device) {
-    return failure("cudaSetDevice", cudaSetDevice(device));
+    const cudaError_t error = cudaSetDevice(device);
+    if (error != cudaSuccess) {
+        forget_error();
+    }
+    return failure("cudaSetDevice", error);
 }
 
 // Copies bytes to the device and back.
@@ -53,7 +58,7 @@ std::string probe_copies(char * memory) {
         error = cudaStreamSynchronize(nullptr);
     }
     if (error != cudaSuccess) {
-        cudaGetLastError();  // or the next launch would be blamed for it
+        forget_error();
         return failure("a copy in memory that was mapped", error);
     }
     return std::memcmp(sent, received, n_bytes) == 0 ? "" : "memory that was mapped does not keep what is written";

@@ -1,5 +1,6 @@
 #include "context.h"
 
+#include <atomic>
 #include <string>
 
 #include "../hooks/engine_hooks.h"
@@ -9,6 +10,15 @@
 
 namespace orin {
 namespace {
+
+// llama.cpp counts the captures of CUDA graphs that the process has under way, and waits for their end before it frees
+// a context. One that a failure broke off never ends.
+std::atomic<bool> may_wait_for_ever{false};
+
+bool is_on_gpu(const llama_context & context) {
+    ggml_backend_dev_t device = ggml_backend_get_device(backend_of(context));
+    return ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU;
+}
 
 ggml_type kv_type_from(const std::string & name) {
     for (ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
@@ -20,6 +30,12 @@ ggml_type kv_type_from(const std::string & name) {
 }
 
 }  // namespace
+
+void FreeContext::operator()(llama_context * context) const {
+    if (!may_wait_for_ever || !is_on_gpu(*context)) {
+        llama_free(context);
+    }
+}
 
 int32_t padded_context(int32_t n_ctx) {
     return GGML_PAD(n_ctx, 256);
@@ -49,7 +65,7 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
     const std::string what = "llama.cpp could not make a context of " + std::to_string(params.n_ctx) +
                              " tokens with a " + params.kv_type + " KV cache";
     ContextPtr context;
-    on_gpu(model.gpu(), what, [&] { context.reset(llama_init_from_model(model.handle(), upstream)); });
+    on_gpu(model.gpu(), [&] { return what; }, [&] { context.reset(llama_init_from_model(model.handle(), upstream)); });
     if (!context) {
         const std::string reason = guard.first_error();
         if (model.gpu() != nullptr && is_lack_of_memory(reason)) {
@@ -96,10 +112,23 @@ llama_batch RowArrays::batch() {
     return batch;
 }
 
+namespace {
+
+int32_t decode(llama_context & context, const llama_batch & batch) {
+    try {
+        return llama_decode(&context, batch);
+    } catch (const Aborted &) {
+        may_wait_for_ever = may_wait_for_ever || is_on_gpu(context);
+        throw;
+    }
+}
+
+}  // namespace
+
 bool compute_rows(llama_context * context, RowArrays & rows) {
     const llama_batch batch = rows.batch();
     const int32_t n_reused = llama_perf_context(context).n_reused;
-    const int32_t status = llama_decode(context, batch);
+    const int32_t status = decode(*context, batch);
     const std::string n_tokens = std::to_string(batch.n_tokens);
     switch (status) {
         case 0:

@@ -14,8 +14,9 @@ namespace orin {
 
 class EngineHooks;
 
+// Leaves a GPU's context as it is where to free one might never end: once a step in this process was broken off there.
 struct FreeContext {
-    void operator()(llama_context * context) const { llama_free(context); }
+    void operator()(llama_context * context) const;
 };
 using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
 

@@ -1,9 +1,10 @@
-// What is asked of a GPU, and how its failures are told. A computer without one has none of these functions called.
+// What is asked of a GPU, and how its failures are told.
 #pragma once
 
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 #include "../kv/kv_storage.h"
@@ -39,10 +40,10 @@ bool is_lack_of_memory(const std::string & reason);
 constexpr const char * lower_memory =
     "Lower --kv-memory, --chunk-size or -c/--ctx-size, or take memory from other programs.";
 
-// Does work that may fail on the GPU: EngineError says what was done, why it failed, and what to lower. Without a GPU
-// (null) it is done as it is.
-template <typename Work>
-void on_gpu(ggml_backend_dev_t gpu, const std::string & what, const Work & work) {
+// Does work that may fail on the GPU: EngineError says what(), why it failed, and what to lower. Without a GPU (null)
+// it is done as it is.
+template <typename What, typename Work>
+void on_gpu(ggml_backend_dev_t gpu, const What & what, const Work & work) {
     if (gpu == nullptr) {
         work();
         return;
@@ -60,10 +61,12 @@ void on_gpu(ggml_backend_dev_t gpu, const std::string & what, const Work & work)
         throw;  // says what to do, as the next does
     } catch (const OutOfMemory & error) {
         throw EngineError(error.what());
+    } catch (const std::logic_error &) {
+        throw;  // a mistake of ours
     } catch (const std::exception & error) {
         reason = error.what();
     }
-    throw gpu_error(gpu, what, reason, lower_memory);
+    throw gpu_error(gpu, what(), reason, lower_memory);
 }
 
 }  // namespace orin

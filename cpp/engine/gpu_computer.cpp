@@ -10,8 +10,9 @@
 namespace orin {
 namespace {
 
-std::string step_of(size_t n_tokens) {
-    return "a step of " + std::to_string(n_tokens) + " tokens failed on the GPU";
+// What on_gpu() says of a failure.
+auto step_of(size_t n_tokens) {
+    return [n_tokens] { return "a step of " + std::to_string(n_tokens) + " tokens failed on the GPU"; };
 }
 
 bool still_answers(llama_context * context) {
@@ -101,14 +102,14 @@ void GpuComputer::queue(const StepBatch & batch, const std::vector<OutputDraw> *
     const double uploaded = now_ms();
     try {
         compute_uploaded(context);
+        if (draws != nullptr) {
+            sampling_->queue_result(backend);
+        }
     } catch (...) {
         if (draws != nullptr) {
             sampling_->abandon();
         }
         throw;
-    }
-    if (draws != nullptr) {
-        sampling_->queue_result(backend);
     }
     queued_ = {context, batch.rows.size(), uploaded - started, uploaded};
 }
@@ -159,12 +160,23 @@ std::vector<DrawnOutput> & GpuComputer::collect() {
 
 const float * GpuComputer::logits(size_t output) const {
     const float * row = nullptr;
-    on_gpu(gpu_, "logits could not be brought from the GPU", [&] { row = PagedComputer::logits(output); });
+    const auto what = [] { return "logits could not be brought from the GPU"; };
+    on_gpu(gpu_, what, [&] { row = PagedComputer::logits(output); });
     return row;
 }
 
+// Where the GPU cannot be waited for, its memory stays as it is until another time.
+void GpuComputer::trim() {
+    try {
+        PagedComputer::trim();
+    } catch (const EngineError &) {
+        recover();
+    }
+}
+
 void GpuComputer::synchronize() {
-    on_gpu(gpu_, "the GPU did not finish what it was told", [&] {
+    const auto what = [] { return "the GPU did not finish what it was told"; };
+    on_gpu(gpu_, what, [&] {
         for (llama_context * context : {prefill_.get(), decode_.get()}) {
             if (context != nullptr) {
                 llama_synchronize(context);
@@ -174,8 +186,13 @@ void GpuComputer::synchronize() {
 }
 
 void GpuComputer::ensure_contexts() {
-    const bool are_there = prefill_ != nullptr && decode_ != nullptr;
-    if (!are_there && !PagedComputer::make_contexts(*model_, *hooks_, stop_)) {
+    if (prefill_ != nullptr && decode_ != nullptr) {
+        return;
+    }
+    if (!gpu_memory(gpu_)) {
+        throw EngineError("the GPU does not answer since a call of it failed: end this program and start it again");
+    }
+    if (!PagedComputer::make_contexts(*model_, *hooks_, stop_)) {
         throw EngineError("after a failure of the GPU no context could be made: " + hook_.refusal());
     }
 }

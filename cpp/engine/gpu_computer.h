@@ -29,6 +29,7 @@ class GpuComputer : public PagedComputer {
     // Only where the host draws tokens.
     void compute(const StepBatch & batch) override;
     const float * logits(size_t output) const override;
+    void trim() override;
 
    private:
     struct UnderWay {

@@ -93,7 +93,7 @@ const float * PagedComputer::logits(size_t output) const {
 
 void PagedComputer::forget() {
     pool_.pages().drop_cached();
-    pool_.trim();
+    trim();
 }
 
 }  // namespace orin

@@ -6,6 +6,9 @@
 
 #include "ggml.h"
 #include "llama.h"
+#ifdef ORIN_CUDA
+#include "../../cuda/forget_error.h"
+#endif
 
 namespace orin {
 namespace {
@@ -28,6 +31,9 @@ void on_log(ggml_log_level level, const char * text, void *) {
 
 void on_abort(const char * message) {
     if (guard_depth > 0) {
+#ifdef ORIN_CUDA
+        cuda::forget_error();  // told by what is thrown
+#endif
         throw Aborted(first_logged_error.empty() ? std::string("llama.cpp stopped at an assertion: ") + message
                                                  : first_logged_error);
     }

@@ -43,7 +43,8 @@ void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, bool
     const double uploaded = now_ms();
     times_.upload_ms += uploaded - started;
     try {
-        on_gpu(gpu_, "a step of " + std::to_string(rows_.size()) + " tokens failed on the GPU", [&] {
+        const auto what = [&] { return "a step of " + std::to_string(rows_.size()) + " tokens failed on the GPU"; };
+        on_gpu(gpu_, what, [&] {
             n_graphs_built_ += compute_rows(context_.get(), rows_);
             llama_synchronize(context_.get());  // a GPU may fail until then
         });
@@ -54,6 +55,13 @@ void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, bool
     }
     tokens_.insert(tokens_.end(), known.begin() + begin, known.begin() + end);
     times_.compute_ms += now_ms() - uploaded;
+}
+
+const float * StockComputer::logits(size_t) const {
+    const float * row = nullptr;
+    const auto what = [] { return "logits could not be brought from the GPU"; };
+    on_gpu(gpu_, what, [&] { row = llama_get_logits_ith(context_.get(), -1); });
+    return row;
 }
 
 // Recurrent state cannot be cut back, so such a model starts over.

@@ -14,7 +14,7 @@ class StockComputer : public LogitsComputer {
                   const StopCheck & stop);
 
     void compute(const StepBatch & batch) override;
-    const float * logits(size_t) const override { return llama_get_logits_ith(context_.get(), -1); }
+    const float * logits(size_t) const override;
     int32_t n_found() const override { return n_found_; }
     void forget() override { truncate(0); }
 

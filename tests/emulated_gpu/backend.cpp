@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <atomic>
 #include <memory>
 
 #include "../../cpp/hooks/include/orin_hooks.h"
@@ -10,7 +11,6 @@
 #include "buffers.h"
 #include "captured_graphs.h"
 #include "device.h"
-#include "failures.h"
 #include "ggml-backend-impl.h"
 #include "ggml-impl.h"
 #include "stock_nodes.h"
@@ -18,12 +18,18 @@
 namespace emulated_gpu {
 namespace {
 
+std::atomic<int> n_captures{0};  // of the process
+
 struct Backend {
     cudaStream_t stream = nullptr;
     CapturedGraphs graphs;
 
     Backend() { check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags"); }
-    ~Backend() { cudaStreamDestroy(stream); }
+    // As ggml's, but that one waits for ever.
+    ~Backend() {
+        GGML_ASSERT(n_captures == 0 && "a backend is freed after a capture that was never ended");
+        check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+    }
 };
 
 Backend & of(ggml_backend_t backend) {
@@ -96,7 +102,6 @@ void queue_nodes(const ggml_cgraph & graph, cudaStream_t stream) {
 }
 
 ggml_status compute(ggml_backend_t backend, ggml_cgraph * graph) {
-    before_graph();
     Backend & own = of(backend);
     const simt::Batch batch(simt::stream_of(own.stream));
     CapturedGraph & captured = own.graphs[graph->nodes[0]];
@@ -107,10 +112,12 @@ ggml_status compute(ggml_backend_t backend, ggml_cgraph * graph) {
             return GGML_STATUS_SUCCESS;
         case CapturedGraph::Run::captured_now: {
             simt::count("graphs_captured");
+            n_captures++;
             check(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
             queue_nodes(*graph, own.stream);
             cudaGraph_t recorded = nullptr;
             check(cudaStreamEndCapture(own.stream, &recorded), "cudaStreamEndCapture");
+            n_captures--;
             captured.keep(recorded);
             break;
         }
@@ -161,7 +168,6 @@ bool copy_async(ggml_backend_t from_backend, ggml_backend_t to_backend, const gg
 }
 
 void synchronize(ggml_backend_t backend) {
-    before_waiting();
     check(cudaStreamSynchronize(of(backend).stream), "cudaStreamSynchronize");
 }
 

@@ -89,6 +89,7 @@ ggml_backend_buffer_t allocate(ggml_backend_buffer_type_t type, size_t bytes) {
     void * memory = nullptr;
     const cudaError_t error = cudaMalloc(&memory, bytes);
     if (error != cudaSuccess) {
+        cudaGetLastError();
         GGML_LOG_ERROR("allocating %.2f MiB on the emulated GPU: %s\n", static_cast<double>(bytes) / (1 << 20),
                        cudaGetErrorString(error));
         return nullptr;
@@ -119,7 +120,8 @@ void free_pinned_buffer(ggml_backend_buffer_t buffer) {
 ggml_backend_buffer_t allocate_pinned(ggml_backend_buffer_type_t type, size_t bytes) {
     void * memory = nullptr;
     if (cudaMallocHost(&memory, bytes) != cudaSuccess) {
-        return nullptr;
+        cudaGetLastError();
+        return ggml_backend_buft_alloc_buffer(ggml_backend_cpu_buffer_type(), bytes);
     }
     ggml_backend_buffer_t buffer = ggml_backend_cpu_buffer_from_ptr(memory, bytes);
     buffer->buft = type;

@@ -5,9 +5,9 @@
 #include "../simt/counters.h"
 #include "../simt/device_memory.h"
 #include "../simt/grid.h"
+#include "../simt/pinned_memory.h"
 #include "../simt/runtime_handles.h"
 #include "../simt/stream.h"
-#include "failures.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
@@ -46,7 +46,11 @@ EXPORTED void emulated_gpu_set_integrated(int is_integrated) {
     simt::set_integrated(is_integrated != 0);
 }
 
-// See emulated_gpu::Failure.
-EXPORTED void emulated_gpu_fail(int failure) {
-    emulated_gpu::set_failure(static_cast<emulated_gpu::Failure>(failure));
+EXPORTED void emulated_gpu_set_pinned_limit(size_t bytes) {
+    simt::set_pinned_limit(bytes);
+}
+
+// See simt::fail_call().
+EXPORTED void emulated_gpu_fail_call(int64_t n, int for_ever) {
+    simt::fail_call(n, for_ever != 0);
 }

@@ -1,13 +1,10 @@
 #include "device.h"
 
-#include <stdexcept>
-#include <string>
-
 #include "../simt/runtime_handles.h"
 #include "backend.h"
 #include "buffers.h"
-#include "failures.h"
 #include "ggml-backend-impl.h"
+#include "ggml-impl.h"
 #include "supported_ops.h"
 
 namespace emulated_gpu {
@@ -24,10 +21,6 @@ const char * get_description(ggml_backend_dev_t) {
 }
 
 void get_memory(ggml_backend_dev_t, size_t * free, size_t * total) {
-    if (is_lost()) {
-        *free = *total = 0;
-        return;
-    }
     check(cudaMemGetInfo(free, total), "cudaMemGetInfo");
 }
 
@@ -94,7 +87,6 @@ void free_event(ggml_backend_dev_t, ggml_backend_event_t event) {
 }
 
 void synchronize_event(ggml_backend_dev_t, ggml_backend_event_t event) {
-    before_waiting();
     check(cudaEventSynchronize(static_cast<cudaEvent_t>(event->context)), "cudaEventSynchronize");
 }
 
@@ -149,7 +141,9 @@ ggml_backend_dev_t device() {
 
 void check(cudaError_t error, const char * what) {
     if (error != cudaSuccess) {
-        throw std::runtime_error(std::string("the emulated GPU: ") + what + ": " + cudaGetErrorString(error));
+        GGML_LOG_ERROR("CUDA error: %s\n", cudaGetErrorString(error));
+        GGML_LOG_ERROR("  in %s\n", what);
+        GGML_ABORT("CUDA error");
     }
 }
 

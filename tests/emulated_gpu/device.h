@@ -9,7 +9,7 @@ namespace emulated_gpu {
 
 ggml_backend_dev_t device();
 
-// Throws std::runtime_error. `what` was asked of the emulated runtime.
+// A call of the emulated runtime: one that failed ends in ggml's abort, as the CUDA backend's do.
 void check(cudaError_t error, const char * what);
 
 }  // namespace emulated_gpu

@@ -68,3 +68,5 @@ def emulated() -> Iterator[EmulatedGpu]:
     yield gpu
     gpu.set_schedule(1)
     gpu.set_memory()
+    gpu.set_pinned_limit(-1)
+    gpu.fail_call(0)

@@ -52,10 +52,16 @@ class EmulatedGpu:
         """In which order the threads of kernels run (docs/kernels.md)."""
         self._library.emulated_gpu_set_thread_order(ctypes.c_uint64(seed))
 
-    def fail(self, failure: str) -> None:
-        """As a call of CUDA fails: `next_graph`, or `lost` until it is `none`."""
-        number = ("none", "next_graph", "lost").index(failure)
-        self._library.emulated_gpu_fail(ctypes.c_int(number))
+    def fail_call(self, n: int, for_ever: bool = False) -> None:
+        """The n-th call of CUDA from now on fails, with `for_ever` all after it, too; 0: none does.
+
+        What was asked for and came to pass is counted as `asked_failures`.
+        """
+        self._library.emulated_gpu_fail_call(ctypes.c_int64(n), int(for_ever))
+
+    def set_pinned_limit(self, n_bytes: int) -> None:
+        """How much pinned memory there may be in all; -1: as much as is asked for."""
+        self._library.emulated_gpu_set_pinned_limit(ctypes.c_size_t(n_bytes))
 
     def set_memory(self, n_bytes: int = MEMORY_BYTES) -> None:
         """How much the device has in all; what is allocated stays."""

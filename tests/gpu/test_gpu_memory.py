@@ -58,33 +58,3 @@ def test_the_gpus_free_memory_limits_the_kv_cache(
     engine = open_engine(model, max_batch=64, gpu_layers=-1)
     assert engine.kv_pages * engine.config.page_size * engine.kv_row_bytes < 8 << 20
     assert engine.kv_pages > 16
-
-
-@pytest.mark.parametrize("hooks", ["all", "-sampling", "none"])
-@pytest.mark.parametrize("failure", ["next_graph", "lost"])
-def test_a_step_in_which_cuda_fails_ends_its_completions_and_no_others(
-    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path, hooks: str, failure: str
-) -> None:
-    engine = open_engine(model, hooks=hooks)
-    expected = finish(start(engine, prompt(1, 20), 5))
-    engine.forget()
-    emulated.fail(failure)
-    with pytest.raises(OrinError, match=r"a step of 20 tokens failed on the GPU: CUDA error: .*"):
-        finish(start(engine, prompt(1, 20), 10))
-    emulated.fail("none")
-    settle(engine)
-    # what could not be synchronized was given up, and is made anew
-    assert finish(start(engine, prompt(1, 20), 5)) == expected
-
-
-def test_an_engine_whose_gpu_is_lost_can_be_closed(
-    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
-) -> None:
-    engine = open_engine(model)
-    emulated.fail("lost")
-    with pytest.raises(OrinError, match="CUDA error: an illegal memory access"):
-        finish(start(engine, prompt(1, 20), 10))
-    engine.close()
-    gc.collect()
-    emulated.fail("none")
-    assert len(finish(start(open_engine(model), prompt(1, 20), 3))) == 3

@@ -16,16 +16,28 @@ std::map<uintptr_t, size_t> & pinned() {
     return *all;
 }
 
+size_t pinned_limit = SIZE_MAX;
+size_t n_pinned = 0;  // bytes
+
 }  // namespace
+
+void set_pinned_limit(size_t bytes) {
+    const DeviceLock lock(device_lock());
+    pinned_limit = bytes;
+}
 
 void * allocate_pinned(size_t bytes) {
     const DeviceLock lock(device_lock());
+    if (n_pinned > pinned_limit || bytes > pinned_limit - n_pinned) {
+        return nullptr;
+    }
     void * memory = mmap(nullptr, bytes + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
         return nullptr;
     }
     std::memset(memory, 0xFF, bytes);
     pinned()[reinterpret_cast<uintptr_t>(memory)] = bytes;
+    n_pinned += bytes;
     return memory;
 }
 
@@ -37,6 +49,7 @@ bool free_pinned(void * memory) {
         return false;
     }
     munmap(memory, found->second + 1);
+    n_pinned -= found->second;
     pinned().erase(found);
     return true;
 }

@@ -83,24 +83,30 @@ cudaError_t copy_async(const Copy & copy, cudaMemcpyKind kind, cudaStream_t hand
 }  // namespace
 
 cudaError_t cudaMemGetInfo(size_t * free, size_t * total) {
-    const DeviceLock lock(device_lock());
-    *free = memory().free_bytes();
-    *total = memory().total_bytes();
-    return cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        *free = memory().free_bytes();
+        *total = memory().total_bytes();
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaMalloc(void ** result, size_t bytes) {
-    const DeviceLock lock(device_lock());
-    *result = memory().allocate(bytes);
-    count("allocations");
-    return *result == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        *result = memory().allocate(bytes);
+        count("allocations");
+        return *result == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+    });
 }
 
 // Waits for all work, as the runtime does.
 cudaError_t cudaFree(void * freed) {
-    const DeviceLock lock(device_lock());
-    finish_all();
-    return freed == nullptr || memory().free(freed) ? cudaSuccess : cudaErrorInvalidValue;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        finish_all();
+        return freed == nullptr || memory().free(freed) ? cudaSuccess : cudaErrorInvalidValue;
+    });
 }
 
 cudaError_t cudaMallocHost(void ** result, size_t bytes) {
@@ -108,14 +114,18 @@ cudaError_t cudaMallocHost(void ** result, size_t bytes) {
 }
 
 cudaError_t cudaHostAlloc(void ** result, size_t bytes, unsigned) {
-    *result = allocate_pinned(bytes);
-    return *result == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+    return runtime_call([&] {
+        *result = allocate_pinned(bytes);
+        return *result == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
+    });
 }
 
 cudaError_t cudaFreeHost(void * freed) {
-    const DeviceLock lock(device_lock());
-    finish_all();
-    return freed == nullptr || free_pinned(freed) ? cudaSuccess : cudaErrorInvalidValue;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        finish_all();
+        return freed == nullptr || free_pinned(freed) ? cudaSuccess : cudaErrorInvalidValue;
+    });
 }
 
 cudaError_t cudaMemcpyAsync(void * to, const void * from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
@@ -124,8 +134,11 @@ cudaError_t cudaMemcpyAsync(void * to, const void * from, size_t bytes, cudaMemc
 
 cudaError_t cudaMemcpy2DAsync(void * to, size_t to_pitch, const void * from, size_t from_pitch, size_t width,
                               size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
-    return copy_async({static_cast<char *>(to), to_pitch, static_cast<const char *>(from), from_pitch, width, height},
-                      kind, stream);
+    return runtime_call([&] {
+        return copy_async(
+            {static_cast<char *>(to), to_pitch, static_cast<const char *>(from), from_pitch, width, height}, kind,
+            stream);
+    });
 }
 
 cudaError_t cudaMemcpy(void * to, const void * from, size_t bytes, cudaMemcpyKind kind) {
@@ -133,12 +146,14 @@ cudaError_t cudaMemcpy(void * to, const void * from, size_t bytes, cudaMemcpyKin
 }
 
 cudaError_t cudaMemsetAsync(void * set, int value, size_t bytes, cudaStream_t stream) {
-    const DeviceLock lock(device_lock());
-    if (!memory().holds(set, bytes)) {
-        return cudaErrorInvalidValue;
-    }
-    enqueue(stream_of(stream), {"a memset", [=] { std::memset(set, value, bytes); }});
-    return cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        if (!memory().holds(set, bytes)) {
+            return cudaErrorInvalidValue;
+        }
+        enqueue(stream_of(stream), {"a memset", [=] { std::memset(set, value, bytes); }});
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaMemset(void * set, int value, size_t bytes) {

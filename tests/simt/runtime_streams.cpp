@@ -49,37 +49,47 @@ cudaError_t cudaStreamCreate(cudaStream_t * stream) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t * stream, unsigned flags) {
-    *stream = new CUstream_st{make_stream(flags != cudaStreamNonBlocking)};
-    return cudaSuccess;
+    return runtime_call([&] {
+        *stream = new CUstream_st{make_stream(flags != cudaStreamNonBlocking)};
+        return cudaSuccess;
+    });
 }
 
 // What is queued is done, as the runtime promises.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    finish(mark(stream->stream));
-    delete stream;
-    return cudaSuccess;
+    return runtime_call([&] {
+        finish(mark(stream->stream));
+        delete stream;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-    const std::shared_ptr<Stream> & stream = stream_of(handle);
-    if (is_captured(stream)) {
-        return cudaErrorStreamCaptureUnsupported;
-    }
-    count("stream_synchronizes");
-    finish(mark(stream));
-    return cudaSuccess;
+    return runtime_call([&] {
+        const std::shared_ptr<Stream> & stream = stream_of(handle);
+        if (is_captured(stream)) {
+            return cudaErrorStreamCaptureUnsupported;
+        }
+        count("stream_synchronizes");
+        finish(mark(stream));
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-    static bool of_default = false;
-    const std::shared_ptr<Stream> & stream = stream_of(handle);
-    const bool is_own = handle != nullptr && handle != cudaStreamLegacy && handle != cudaStreamPerThread;
-    return query(mark(stream), is_own ? handle->was_queried : of_default);
+    return runtime_call([&] {
+        static bool of_default = false;
+        const std::shared_ptr<Stream> & stream = stream_of(handle);
+        const bool is_own = handle != nullptr && handle != cudaStreamLegacy && handle != cudaStreamPerThread;
+        return query(mark(stream), is_own ? handle->was_queried : of_default);
+    });
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-    wait_in(stream_of(stream), event->mark);
-    return cudaSuccess;
+    return runtime_call([&] {
+        wait_in(stream_of(stream), event->mark);
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t * event) {
@@ -87,84 +97,106 @@ cudaError_t cudaEventCreate(cudaEvent_t * event) {
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t * event, unsigned) {
-    *event = new CUevent_st;
-    return cudaSuccess;
+    return runtime_call([&] {
+        *event = new CUevent_st;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    delete event;
-    return cudaSuccess;
+    return runtime_call([&] {
+        delete event;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-    const DeviceLock lock(device_lock());
-    event->mark = mark(stream_of(stream));
-    event->was_queried = false;
-    return cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        event->mark = mark(stream_of(stream));
+        event->was_queried = false;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    count("event_synchronizes");
-    finish(event->mark);
-    return cudaSuccess;
+    return runtime_call([&] {
+        count("event_synchronizes");
+        finish(event->mark);
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-    return query(event->mark, event->was_queried);
+    return runtime_call([&] { return query(event->mark, event->was_queried); });
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode) {
-    const DeviceLock lock(device_lock());
-    const std::shared_ptr<Stream> & stream = stream_of(handle);
-    if (stream == nullptr || stream->recording) {
-        return cudaErrorStreamCaptureUnsupported;
-    }
-    stream->recording = std::make_unique<Recording>();
-    stream->capture_failed = false;
-    return cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        const std::shared_ptr<Stream> & stream = stream_of(handle);
+        if (stream == nullptr || stream->recording) {
+            return cudaErrorStreamCaptureUnsupported;
+        }
+        stream->recording = std::make_unique<Recording>();
+        stream->capture_failed = false;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t * graph) {
-    const DeviceLock lock(device_lock());
-    const std::shared_ptr<Stream> & stream = stream_of(handle);
-    *graph = nullptr;
-    if (stream == nullptr || !stream->recording) {
-        return cudaErrorInvalidValue;
-    }
-    const auto recording = std::move(stream->recording);
-    if (stream->capture_failed) {
-        return cudaErrorStreamCaptureInvalidated;
-    }
-    *graph = new CUgraph_st{std::move(*recording)};
-    return cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        const std::shared_ptr<Stream> & stream = stream_of(handle);
+        *graph = nullptr;
+        if (stream == nullptr || !stream->recording) {
+            return cudaErrorInvalidValue;
+        }
+        const auto recording = std::move(stream->recording);
+        if (stream->capture_failed) {
+            return cudaErrorStreamCaptureInvalidated;
+        }
+        *graph = new CUgraph_st{std::move(*recording)};
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus * status) {
-    const DeviceLock lock(device_lock());
-    const std::shared_ptr<Stream> & stream = stream_of(handle);
-    *status = stream != nullptr && stream->recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
-    return cudaSuccess;
+    return runtime_call([&] {
+        const DeviceLock lock(device_lock());
+        const std::shared_ptr<Stream> & stream = stream_of(handle);
+        *status = stream != nullptr && stream->recording ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t * executable, cudaGraph_t graph, unsigned long long) {
-    *executable = new CUgraphExec_st{graph->work};
-    return cudaSuccess;
+    return runtime_call([&] {
+        *executable = new CUgraphExec_st{graph->work};
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-    const Batch batch(stream_of(stream));
-    for (const Work & work : executable->work) {
-        enqueue(stream_of(stream), work);
-    }
-    return cudaSuccess;
+    return runtime_call([&] {
+        const Batch batch(stream_of(stream));
+        for (const Work & work : executable->work) {
+            enqueue(stream_of(stream), work);
+        }
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-    delete executable;
-    return cudaSuccess;
+    return runtime_call([&] {
+        delete executable;
+        return cudaSuccess;
+    });
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-    delete graph;
-    return cudaSuccess;
+    return runtime_call([&] {
+        delete graph;
+        return cudaSuccess;
+    });
 }

@@ -17,6 +17,7 @@ enum cudaError_t {
     cudaErrorInvalidDevice = 101,
     cudaErrorInvalidResourceHandle = 400,
     cudaErrorNotReady = 600,
+    cudaErrorIllegalAddress = 700,
     cudaErrorNotSupported = 801,
     cudaErrorStreamCaptureUnsupported = 900,
     cudaErrorStreamCaptureInvalidated = 901,
@@ -109,14 +110,33 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 
 namespace simt {
 
+// The next n-th call that may fail does nothing and fails; with for_ever all calls after it, too. 0: none does.
+void fail_call(int64_t n, bool for_ever);
+// What a call begins with: the error that it was asked for, or none.
+cudaError_t next_failure();
+// The runtime keeps an error until cudaGetLastError() is asked, whatever succeeds meanwhile.
 void set_last_error(cudaError_t error);
 // Queues `run`, which is what `name` says, as a kernel's launch would.
 void enqueue_in(cudaStream_t stream, const char * name, std::function<void()> run);
+
+template <typename Work>
+cudaError_t runtime_call(const Work & work) {
+    cudaError_t error = next_failure();
+    if (error == cudaSuccess) {
+        error = work();
+    }
+    if (error != cudaSuccess) {
+        set_last_error(error);
+    }
+    return error;
+}
 
 }  // namespace simt
 
 template <typename Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel * kernel, cudaFuncAttribute, int bytes) {
-    const bool allowed = simt::allow_shared(reinterpret_cast<const void *>(kernel), static_cast<size_t>(bytes));
-    return allowed ? cudaSuccess : cudaErrorInvalidValue;
+    return simt::runtime_call([&] {
+        const bool allowed = simt::allow_shared(reinterpret_cast<const void *>(kernel), static_cast<size_t>(bytes));
+        return allowed ? cudaSuccess : cudaErrorInvalidValue;
+    });
 }

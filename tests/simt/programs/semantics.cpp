@@ -284,6 +284,9 @@ void launches_that_a_gpu_refuses_are_refused() {
     CHECK(cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10) == cudaSuccess);
     CHECK(error_of(1, 32, 100 << 10) == cudaSuccess);
     CHECK(cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 164 << 10) != cudaSuccess);
+    CHECK(cudaFuncSetAttribute(nothing, cudaFuncAttributeMaxDynamicSharedMemorySize, 100 << 10) == cudaSuccess);
+    CHECK(cudaGetLastError() == cudaErrorInvalidValue);  // of the call before: kept until it is asked for
+    CHECK(cudaGetLastError() == cudaSuccess);
 }
 
 // --- asynchronous copies

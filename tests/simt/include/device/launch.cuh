@@ -14,11 +14,13 @@ void launch_kernel(const char * name, void (*kernel)(Parameters...), dim3 grid, 
                    cudaStream_t stream, Arguments... arguments) {
     const Index grid_size = {grid.x, grid.y, grid.z};
     const Index block_size = {block.x, block.y, block.z};
-    if (!can_launch(reinterpret_cast<const void *>(kernel), grid_size, block_size, shared_bytes)) {
-        set_last_error(cudaErrorInvalidConfiguration);
-        return;
-    }
-    enqueue_in(stream, name, [=] { run_grid(grid_size, block_size, shared_bytes, [&] { kernel(arguments...); }); });
+    runtime_call([&] {
+        if (!can_launch(reinterpret_cast<const void *>(kernel), grid_size, block_size, shared_bytes)) {
+            return cudaErrorInvalidConfiguration;
+        }
+        enqueue_in(stream, name, [=] { run_grid(grid_size, block_size, shared_bytes, [&] { kernel(arguments...); }); });
+        return cudaSuccess;
+    });
 }
 
 }  // namespace simt
