@@ -89,7 +89,7 @@ char * UploadRing::take(Slot & slot, size_t n_bytes) {
         return nullptr;
     }
     ggml_backend_buffer_ptr block(ggml_backend_buft_alloc_buffer(pinned, std::max(n_bytes, block_bytes)));
-    if (!block) {
+    if (!block || ggml_backend_buffer_get_type(block.get()) != pinned) {  // ggml gives memory that is not pinned then
         return nullptr;
     }
     counters_.pinned_bytes += static_cast<int64_t>(ggml_backend_buffer_get_size(block.get()));

@@ -40,6 +40,16 @@ def test_no_step_waits_for_the_gpu_to_bring_its_inputs(
     assert uploads["fallbacks"] == 0
 
 
+def test_memory_that_is_not_pinned_is_no_memory_for_uploads(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model)
+    emulated.set_pinned_limit(0)
+    write_all(engine, [20])
+    uploads = engine.runner.upload_counters()
+    assert uploads["pinned_bytes"] == uploads["copies"] == 0 < uploads["fallbacks"]
+
+
 def test_stock_waits_for_each_input(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
 ) -> None:
