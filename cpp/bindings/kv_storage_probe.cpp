@@ -16,7 +16,7 @@ KvStorageProbe::KvStorageProbe(bool on_gpu, const std::vector<std::pair<size_t, 
     for (const auto & [k, v] : row_bytes) {
         layers.push_back({k, v});
     }
-    storage_ = make_kv_storage(device, layers, n_cells, may_grow);
+    storage_ = make_kv_storage(device, layers, n_cells, may_grow ? "" : "growth is switched off");
     stream_.reset(ggml_backend_dev_init(device, nullptr));
 }
 

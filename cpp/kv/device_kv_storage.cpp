@@ -37,9 +37,9 @@ ggml_tensor tensor_of(const char * data, size_t n_bytes, ggml_backend_buffer_t b
 }  // namespace
 
 DeviceKvStorage::DeviceKvStorage(ggml_backend_dev_t device, const std::vector<KvLayerSize> & layers, int64_t n_cells,
-                                 bool may_grow)
+                                 const std::string & no_growth)
     : KvStorage(layers, n_cells), device_(device) {
-    const std::string problem = may_grow ? reserve_ranges() : "growth is switched off";
+    const std::string problem = no_growth.empty() ? reserve_ranges() : no_growth;
     if (problem.empty()) {
         how_ = "virtual memory of the GPU, granule by granule";
     } else {

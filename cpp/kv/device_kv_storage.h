@@ -10,7 +10,8 @@ namespace orin {
 
 class DeviceKvStorage : public KvStorage {
    public:
-    DeviceKvStorage(ggml_backend_dev_t device, const std::vector<KvLayerSize> & layers, int64_t n_cells, bool may_grow);
+    DeviceKvStorage(ggml_backend_dev_t device, const std::vector<KvLayerSize> & layers, int64_t n_cells,
+                    const std::string & no_growth);
 
     ggml_backend_buffer_t buffer() const override { return buffer_.get(); }
     KvGrowth growth() const override { return {!ranges_.empty(), how_}; }

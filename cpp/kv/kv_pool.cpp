@@ -4,9 +4,10 @@
 
 namespace orin {
 
-KvStorage & KvPool::storage_for(const std::vector<KvLayerSize> & layers, ggml_backend_dev_t device, bool may_grow) {
+KvStorage & KvPool::storage_for(const std::vector<KvLayerSize> & layers, ggml_backend_dev_t device,
+                                const std::string & no_growth) {
     if (!storage_) {
-        storage_ = make_kv_storage(device, layers, n_cells(), may_grow);
+        storage_ = make_kv_storage(device, layers, n_cells(), no_growth);
     }
     return *storage_;
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,7 +23,8 @@ class KvPool {
 
     // The storage, made by the first context for its layers, on the device that computes them; see make_kv_storage().
     // The others' layers must be the same.
-    KvStorage & storage_for(const std::vector<KvLayerSize> & layers, ggml_backend_dev_t device, bool may_grow);
+    KvStorage & storage_for(const std::vector<KvLayerSize> & layers, ggml_backend_dev_t device,
+                            const std::string & no_growth);
     // Null before the first context.
     const KvStorage * storage() const { return storage_.get(); }
     KvStorage * storage() { return storage_.get(); }

@@ -49,14 +49,14 @@ void KvStorage::write_cells(int64_t first, int32_t n, const char * bytes) {
 }
 
 std::unique_ptr<KvStorage> make_kv_storage(ggml_backend_dev_t device, const std::vector<KvLayerSize> & layers,
-                                           int64_t n_cells, bool may_grow) {
+                                           int64_t n_cells, const std::string & no_growth) {
     if (ggml_backend_dev_type(device) == GGML_BACKEND_DEVICE_TYPE_CPU) {
         return std::make_unique<HostKvStorage>(layers, n_cells);
     }
 #ifdef ORIN_CUDA
-    return std::make_unique<DeviceKvStorage>(device, layers, n_cells, may_grow);
+    return std::make_unique<DeviceKvStorage>(device, layers, n_cells, no_growth);
 #else
-    (void)may_grow;
+    (void)no_growth;
     throw std::logic_error("this build has no GPU");
 #endif
 }

@@ -81,9 +81,9 @@ class KvStorage {
     size_t bytes_per_cell_ = 0;
 };
 
-// In the memory of the CPU, or of a GPU. may_grow: whether a GPU's may come as it is asked for; else all is there from
-// the start, as zeros. Throws OutOfMemory, and std::bad_alloc where not even addresses are left.
+// In the memory of the CPU, or of a GPU. no_growth: why all of a GPU's is there from the start, as zeros; "": it may
+// come as it is asked for. Throws OutOfMemory, and std::bad_alloc where not even addresses are left.
 std::unique_ptr<KvStorage> make_kv_storage(ggml_backend_dev_t device, const std::vector<KvLayerSize> & layers,
-                                           int64_t n_cells, bool may_grow);
+                                           int64_t n_cells, const std::string & no_growth);
 
 }  // namespace orin

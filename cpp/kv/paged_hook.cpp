@@ -163,8 +163,10 @@ void PagedHook::share_storage(std::initializer_list<PagedCache *> caches) {
         sizes.insert(sizes.end(), more.begin(), more.end());
     }
     // Upstream's attention reads all cells, and hides what is in most by its mask.
-    const bool may_grow = config_.growth && config_.attention;
-    const KvStorage & storage = pool_.storage_for(sizes, device_, may_grow);
+    const char * no_growth = !config_.growth      ? "growth is switched off"
+                             : !config_.attention ? "attention, which growth needs, is switched off"
+                                                  : "";
+    const KvStorage & storage = pool_.storage_for(sizes, device_, no_growth);
     size_t first_layer = 0;
     for (PagedCache * cache : caches) {
         cache->use_storage(storage, first_layer);

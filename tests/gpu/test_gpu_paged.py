@@ -233,6 +233,30 @@ def test_memory_grows_with_use_and_is_given_back(
     assert emulated.free_memory() - free == grown - at_first
 
 
+def test_memory_is_at_most_a_granule_more_for_keys_and_for_values_of_each_layer(
+    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    granule, n_ranges = 64 << 10, 2 * 2  # the emulated driver's; of two layers
+    engine = open_engine(tiny_model, kv_memory=256)
+    finish(start(engine, prompt(1, 1), 1))
+    kv = engine.stats()["kv"]
+    assert kv["bytes_committed"] == n_ranges * granule > kv["bytes_reserved"]
+    for n in (50, 200):
+        finish(start(engine, prompt(n, n), 2))
+        kv = engine.stats()["kv"]
+        page = kv["bytes_reserved"] // engine.kv_pages
+        rounded = n_ranges * (granule - 1)
+        assert kv["bytes_committed"] <= kv["bytes_reserved"] + page + rounded
+
+
+def test_without_attention_memory_does_not_grow_and_says_why(
+    emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
+) -> None:
+    backend: Any = open_engine(tiny_model, hooks="-attention").backend
+    assert backend["hooks"]["growth"] == "unavailable"
+    assert backend["kv_memory"] == "one allocation: attention, which growth needs, is switched off"
+
+
 def test_memory_may_be_one_allocation(
     emulated: EmulatedGpu, open_engine: OpenEngine, tiny_model: Path
 ) -> None:
