@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include <algorithm>
+#include <array>
 #include <exception>
 
 #include "deep_stack.h"
@@ -42,6 +43,10 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     ProgressState state{progress};
     llama_model_params upstream = llama_model_default_params();
     upstream.n_gpu_layers = params.gpu_layers;
+    std::array<ggml_backend_dev_t, 1> no_devices{};  // else llama.cpp computes long chunks on a GPU without layers, too
+    if (params.gpu_layers == 0) {
+        upstream.devices = no_devices.data();
+    }
     upstream.load_mode = params.use_mmap ? LLAMA_LOAD_MODE_AUTO : LLAMA_LOAD_MODE_NONE;
     upstream.vocab_only = params.vocab_only;
     upstream.progress_callback = on_progress;

@@ -22,7 +22,7 @@ struct TokenTable {
 };
 
 struct ModelParams {
-    int32_t gpu_layers = -1;  // -1: all
+    int32_t gpu_layers = -1;  // -1: all; 0: no GPU is opened
     bool use_mmap = true;
     bool vocab_only = false;
     // Kept on the GPU where all layers are and the GPU can look up in it; llama.cpp keeps it on the CPU.

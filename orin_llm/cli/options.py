@@ -40,7 +40,8 @@ ModelFlag = Annotated[
     ),
 ]
 GpuLayersFlag = Annotated[
-    int, flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all.")
+    int,
+    flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all, 0: no GPU."),
 ]
 KvMemoryFlag = Annotated[
     str | None,

@@ -69,7 +69,7 @@ class EngineConfig:
         chunk_size: prompt tokens computed in one step.
         max_batch: completions computed at the same time; more wait.
         threads: CPU threads; 0 takes the physical cores that the process may use.
-        gpu_layers: layers kept on the GPU; -1 is all of them, where there is a GPU.
+        gpu_layers: layers kept on the GPU; -1 is all of them, if there is one; 0: no GPU is used.
         hooks: our changes to llama.cpp; text is read as by `Hooks.parse`.
         kv_type: element type of the KV cache.
         page_size: tokens in a page of the KV cache, a power of two.

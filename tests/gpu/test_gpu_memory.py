@@ -51,6 +51,17 @@ def test_a_step_without_memory_ends_its_completions_and_no_others(
     assert finish(start(engine, prompt(1, 200), 5)) == finish(start(other, prompt(1, 200), 5))
 
 
+@pytest.mark.parametrize("hooks", ["all", "none"])
+def test_an_engine_without_layers_on_the_gpu_leaves_it_alone(
+    emulated: EmulatedGpu, open_engine: OpenEngine, small_model: Path, hooks: str
+) -> None:
+    free = emulated.free_memory()
+    engine = open_engine(small_model, gpu_layers=0, hooks=hooks)
+    finish(start(engine, prompt(1, 200), 3))  # products of 32 rows go to any GPU that is open
+    assert emulated.counters() == {}
+    assert emulated.free_memory() == free
+
+
 def test_the_gpus_free_memory_limits_the_kv_cache(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
 ) -> None:
