@@ -36,6 +36,13 @@ std::unique_ptr<Scheduler> make_scheduler(const EngineParams & params, int32_t m
     return std::make_unique<Scheduler>(planner, pages);
 }
 
+std::unique_ptr<GpuComputer> make_gpu_computer(PagedKv & pages, const EngineParams & params, const Model & model) {
+    std::unique_ptr<GpuComputer> computer;
+    const auto what = [] { return "an engine could not be made on the GPU"; };
+    on_gpu(model.gpu(), what, [&] { computer = std::make_unique<GpuComputer>(pages, params, model); });
+    return computer;
+}
+
 }  // namespace
 
 LlamaStepper::LlamaStepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop)
@@ -74,7 +81,7 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
     if (gpu == nullptr) {
         computer = std::make_unique<PagedComputer>(scheduler_->kv(), params_, model_->n_vocab());
     } else {
-        on_gpu = std::make_unique<GpuComputer>(scheduler_->kv(), params_, *model_);
+        on_gpu = make_gpu_computer(scheduler_->kv(), params_, *model_);
         hooks.uploads_to = params_.uploads ? gpu : nullptr;
         hooks.lane_slots = params_.lanes;
         hooks.sampling = on_gpu->sampling();

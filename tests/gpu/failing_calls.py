@@ -55,6 +55,31 @@ def each_call(emulated: EmulatedGpu, work: Callable[[], object], step: int = 1) 
         n += step
 
 
+# Not "none": llama.cpp loses its own KV cache's memory when clearing that fails.
+@pytest.mark.parametrize("hooks", ["all", "-growth"])
+def test_an_engine_that_cannot_be_made_is_an_error_and_leaves_nothing(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path, hooks: str
+) -> None:
+    engine = open_engine(model, hooks=hooks)
+    expected = write(engine)
+    engine.close()
+    free = emulated.free_memory()
+
+    def make() -> None:
+        try:
+            engine = open_engine(model, hooks=hooks)
+        finally:
+            emulated.fail_call(0)
+        assert write(engine) == expected
+        engine.close()
+
+    said = each_call(emulated, make)
+    assert len(said) > 50
+    assert all("GPU" in error or error == "" for error in said), said
+    gc.collect()
+    assert emulated.free_memory() == free
+
+
 @pytest.mark.parametrize("hooks", ["all", "-sampling"])
 def test_after_any_call_that_failed_once_the_text_is_right(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path, hooks: str
