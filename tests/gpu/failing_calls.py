@@ -101,7 +101,7 @@ def test_after_any_call_that_failed_once_the_text_is_right(
     engine.forget()
     said = each_call(emulated, check)
     assert len(said) > 20
-    assert all("CUDA error: out of memory" in error for error in said if error)
+    assert [error for error in said if error and "out of memory" not in error] == []
     assert any(said)
     engine.close()  # even after captures that never ended
     assert finish(start(open_engine(model), prompt(1, 6), 4)) == expected[0]
