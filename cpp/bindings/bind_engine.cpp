@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string>
@@ -159,9 +160,10 @@ void bind_engine(py::module_ & m) {
         .def(
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,
-               int32_t n_logprobs, bool ignore_eos, int32_t priority, double timeout_ms) {
+               int64_t n_logprobs, bool ignore_eos, int32_t priority, double timeout_ms) {
                 runner.stepper().check(sampler, n_logprobs);
-                CompletionParams params = {std::move(prompt), max_tokens, n_logprobs, ignore_eos, priority, timeout_ms};
+                const auto n_there = static_cast<int32_t>(std::min<int64_t>(n_logprobs, runner.stepper().n_vocab()));
+                CompletionParams params = {std::move(prompt), max_tokens, n_there, ignore_eos, priority, timeout_ms};
                 return std::make_unique<CompletionHandle>(
                     without_gil([&] { return runner->submit(std::move(params), sampler); }));
             },

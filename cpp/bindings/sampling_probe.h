@@ -38,7 +38,7 @@ class SamplingProbe {
     // each size.
     void start(const std::vector<ProbeRow> & rows, int32_t n_idle, int32_t backend, bool fails);
     std::vector<DrawnOutput> collect();
-    void check(const Sampler & sampler, int32_t n_logprobs) const { sampling_->check(sampler, n_logprobs); }
+    void check(const Sampler & sampler, int64_t n_logprobs) const { sampling_->check(sampler, n_logprobs); }
 
    private:
     struct Graph {

@@ -88,12 +88,12 @@ DeviceSampling::UnderWay DeviceSampling::make_step(ggml_backend_dev_t device) co
     return step;
 }
 
-void DeviceSampling::check(const Sampler & sampler, int32_t n_logprobs) const {
+void DeviceSampling::check(const Sampler & sampler, int64_t n_logprobs) const {
     if (sampler.bias().size() > max_device_bias) {
         refuse("logit biases", static_cast<int64_t>(sampler.bias().size()), max_device_bias);
     }
-    if (n_logprobs > std::min(sampling::max_top_logprobs, sizes_.n_vocab)) {
-        refuse("log-probabilities at each place", n_logprobs, std::min(sampling::max_top_logprobs, sizes_.n_vocab));
+    if (std::min<int64_t>(n_logprobs, sizes_.n_vocab) > sampling::max_top_logprobs) {
+        refuse("log-probabilities at each place", n_logprobs, sampling::max_top_logprobs);
     }
     if (sampler.penalty_window() > static_cast<size_t>(sizes_.max_recent)) {
         refuse("recent tokens for penalties", static_cast<int64_t>(sampler.penalty_window()), sizes_.max_recent);

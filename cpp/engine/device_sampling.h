@@ -32,7 +32,7 @@ class DeviceSampling {
     SamplingSetup & setup() { return setup_; }
 
     // Throws EngineError where an answer asks for more than there is room for. Any thread.
-    void check(const Sampler & sampler, int32_t n_logprobs) const;
+    void check(const Sampler & sampler, int64_t n_logprobs) const;
 
     // In this order for each step, and at most two that are not collected. `backend` computes it, after all that was
     // queued before on another one (StreamOrder).

@@ -55,7 +55,7 @@ bool GpuComputer::make_contexts(Model & model, EngineHooks & hooks, const StopCh
     return PagedComputer::make_contexts(model, hooks, stop);
 }
 
-void GpuComputer::check(const Sampler & sampler, int32_t n_logprobs) const {
+void GpuComputer::check(const Sampler & sampler, int64_t n_logprobs) const {
     if (sampling_ != nullptr) {
         sampling_->check(sampler, n_logprobs);
     }

@@ -21,7 +21,7 @@ class GpuComputer : public PagedComputer {
     SamplingSetup * sampling() { return sampling_ == nullptr ? nullptr : &sampling_->setup(); }
     bool make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop) override;
     // Throws EngineError where the GPU has no room for what an answer asks of sampling. Any thread.
-    void check(const Sampler & sampler, int32_t n_logprobs) const;
+    void check(const Sampler & sampler, int64_t n_logprobs) const;
 
     void start(const StepBatch & batch, const std::vector<OutputDraw> & draws) override;
     std::vector<DrawnOutput> & collect() override;

@@ -123,7 +123,7 @@ UploadCounters LlamaStepper::upload_counters() const {
     return hooks_->uploads() == nullptr ? UploadCounters{} : hooks_->uploads()->counters();
 }
 
-void LlamaStepper::check(const Sampler & sampler, int32_t n_logprobs) const {
+void LlamaStepper::check(const Sampler & sampler, int64_t n_logprobs) const {
     if (on_gpu_ != nullptr) {
         on_gpu_->check(sampler, n_logprobs);
     }

@@ -34,7 +34,7 @@ class LlamaStepper : public Stepper {
     // Those of our hooks that serve this model on this device, by the names of EngineConfig.
     const std::set<std::string> & hooks_in_use() const { return hooks_in_use_; }
     // Throws EngineError where sampling has no room for what an answer asks. Any thread.
-    void check(const Sampler & sampler, int32_t n_logprobs) const;
+    void check(const Sampler & sampler, int64_t n_logprobs) const;
     bool is_paged() const { return paged_ != nullptr; }
     // How the KV cache gets memory, and where it does not grow, why; "" where nothing is paged.
     std::string kv_memory() const;

@@ -20,6 +20,7 @@ from orin_llm.gguf.footprint import bytes_read_per_token, kv_bytes_per_token
 from orin_llm.text.stops import StopMatcher
 from orin_llm.text.utf8 import Utf8Stream
 
+_INT64_MAX = (1 << 63) - 1
 _SIGNAL_CHECK_MS = 50.0  # a thread that waits for a token looks this often for Ctrl-C
 
 
@@ -65,9 +66,7 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
                 self._prompt,
                 max_tokens=self._max_tokens,
                 sampler=_make_sampler(engine, request.sampling, self._prompt),
-                n_logprobs=-1
-                if request.logprobs is None
-                else min(request.logprobs, engine.n_vocab),
+                n_logprobs=-1 if request.logprobs is None else min(request.logprobs, _INT64_MAX),
                 ignore_eos=request.ignore_eos,
                 priority=request.priority,
                 timeout_ms=0.0 if request.timeout_s is None else request.timeout_s * 1e3,

@@ -21,7 +21,8 @@ class Request:
         sampling: how tokens are drawn.
         max_tokens: at most this many new tokens; None until the context is full.
         stop: texts that end the answer; they are not part of it. One text may stand for itself.
-        logprobs: how many of the likeliest tokens to report at each place; None for none.
+        logprobs: how many of the likeliest tokens to report at each place; None for none. Where
+            tokens are drawn on a GPU at most 20, else as many as the vocabulary has.
         ignore_eos: tokens that end an answer do not end this one, for answers of a fixed length.
         priority: each level goes before requests that came up to 2 s earlier.
         timeout_s: seconds from the start after which it ends as it is; None for none.

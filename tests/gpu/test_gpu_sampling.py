@@ -128,8 +128,9 @@ def test_logits_that_are_no_numbers_end_only_their_own_answer(
 
 
 def test_more_than_the_gpu_has_room_for_is_refused_and_nothing_else(engine: Engine) -> None:
-    with pytest.raises(OrinError, match="21 log-probabilities .*--hooks -sampling"):
-        ask(engine, GREEDY, logprobs=21)
+    for n in (21, 1000, 1 << 40):
+        with pytest.raises(OrinError, match=f"^{n} log-probabilities .* 20.*--hooks -sampling"):
+            ask(engine, GREEDY, logprobs=n)
     crowded = replace(GREEDY, logit_bias=dict.fromkeys(range(300), 0.5))
     most = answer_of(ask(engine, crowded, logprobs=20))
     assert len(most.tokens) == N_TOKENS
