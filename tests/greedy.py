@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from stepping import step_probe
 
-from orin_llm.engine import Engine
+from orin_llm.engine import Completion, Engine
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,13 @@ class GreedyText:
         """
         place = self.first_difference(other)
         return place is None or min(self.margins[place], other.margins[place]) <= tie
+
+
+def text_of(completion: Completion) -> GreedyText:
+    """What a greedy completion with logprobs=2 writes; margins are of log-probabilities."""
+    places = [place for chunk in completion for place in chunk.logprobs]
+    margins = [place.top[0][1] - place.top[1][1] for place in places]
+    return GreedyText([place.token for place in places], margins)
 
 
 def greedy_text(engine: Engine, prompt: Sequence[int], n: int) -> GreedyText:

@@ -15,7 +15,7 @@ from gguf_bytes import Image, Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 from gpu_under_test import KIND
-from greedy import GreedyText
+from greedy import GreedyText, text_of
 from numpy.typing import NDArray
 from stepping import step_probe
 
@@ -136,16 +136,7 @@ def test_stock_attention_over_the_pool_reads_what_was_written_there(
 def texts(engine: Engine, prompts: list[list[int]], n: int) -> list[GreedyText]:
     """Of completions that are computed together."""
     together = [start(engine, tokens, n, logprobs=2) for tokens in prompts]
-    drawn = [
-        [chunk.logprobs[0] for chunk in completion if chunk.logprobs] for completion in together
-    ]
-    return [
-        GreedyText(
-            [place.token for place in places],
-            [place.top[0][1] - place.top[1][1] for place in places],
-        )
-        for places in drawn
-    ]
+    return [text_of(completion) for completion in together]
 
 
 def assert_same(ours: list[GreedyText], theirs: list[GreedyText]) -> None:

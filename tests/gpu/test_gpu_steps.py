@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import combinations
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from completions import assert_nothing_is_left, finish, prompt, settle, start
 from gguf_bytes import Tensor, tiny_llama
 from gpu.conftest import HEADS_OF_64, OpenEngine
 from gpu.emulated import EmulatedGpu
+from greedy import GreedyText, text_of
 
 from orin_llm.engine import Engine
 from orin_llm.engine.config import HOOK_NAMES
@@ -115,14 +117,33 @@ def test_without_lanes_each_number_of_sequences_is_captured_anew(
     assert emulated.counters()["graphs_captured"] == 3
 
 
-def assert_agrees(token_ids: tuple[int, ...], on_cpu: Engine, tokens: list[int]) -> None:
-    """The text is the CPU's, or first differs where two tokens are as likely."""
-    expected = start(on_cpu, tokens, len(token_ids), logprobs=2)
-    for place, token in enumerate(finish(expected)):
-        if token != token_ids[place]:
-            first, second = sorted(p for _, p in expected.result.logprobs[place].top)[:-3:-1]
-            assert first - second < TIE, place
-            break
+def assert_agrees(
+    token_ids: tuple[int, ...], on_cpu: Engine, tokens: list[int], tie: float = TIE
+) -> None:
+    """The text is the CPU's, or first differs where two tokens are as likely there."""
+    expected = text_of(start(on_cpu, tokens, len(token_ids), logprobs=2))
+    text = GreedyText(list(token_ids), [math.inf] * len(token_ids))
+    assert expected.agrees_with(text, tie), (expected, token_ids)
+
+
+def test_texts_may_part_where_two_tokens_are_as_likely_and_nowhere_else(
+    open_engine: OpenEngine, model: Path
+) -> None:
+    on_cpu, tokens = open_engine(model, gpu_layers=0), prompt(1, 20)
+    written = text_of(start(on_cpu, tokens, 16, logprobs=2))
+    narrowest, *_, widest = sorted(range(16), key=written.margins.__getitem__)
+    tie = written.margins[narrowest]
+    assert tie < written.margins[widest]
+
+    def parted_at(place: int) -> tuple[int, ...]:
+        return (*written.ids[:place], *(token + 1 for token in written.ids[place:]))
+
+    assert_agrees(tuple(written.ids), on_cpu, tokens, 0.0)
+    assert_agrees(parted_at(narrowest), on_cpu, tokens, tie)
+    for place in range(16):
+        if written.margins[place] > tie:
+            with pytest.raises(AssertionError):
+                assert_agrees(parted_at(place), on_cpu, tokens, tie)
 
 
 def test_greedy_text_is_the_cpus(open_engine: OpenEngine, model: Path) -> None:
