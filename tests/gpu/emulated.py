@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY_BYTES = 8 << 30  # of the device, until something else is set
+OVERTAKING = 2**64 - 1
 MODULE = ROOT / f"build/emulated_gpu/_native{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
@@ -44,7 +45,8 @@ class EmulatedGpu:
     def set_schedule(self, seed: int) -> None:
         """When work runs that nobody waits for.
 
-        0: at once; 1: as late as it may; any other seed: some of it, at random times.
+        0: at once; 1: as late as it may; OVERTAKING: at once where it overtakes another stream's,
+        else late; any other seed: some of it, at random times.
         """
         self._library.emulated_gpu_set_schedule(ctypes.c_uint64(seed))
 

@@ -11,7 +11,7 @@ import pytest
 from completions import assert_nothing_is_left, finish, prompt, settle, start
 from gguf_bytes import Tensor, tiny_llama
 from gpu.conftest import HEADS_OF_64, OpenEngine
-from gpu.emulated import EmulatedGpu
+from gpu.emulated import OVERTAKING, EmulatedGpu
 from greedy import GreedyText, text_of
 
 from orin_llm.engine import Engine
@@ -172,6 +172,23 @@ def test_it_does_not_matter_when_the_gpu_does_what_it_was_told(
             next(started[-1])
         assert [finish(completion) for completion in started] == expected, schedule
         engine.close()
+
+
+def test_a_step_waits_for_the_one_before_it_in_the_other_context(
+    emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model, prefix_cache=False)
+
+    def write() -> list[tuple[int, ...]]:
+        first = start(engine, prompt(1, 20), 12)
+        next(first)  # the other's prompt comes between its steps
+        second = start(engine, prompt(2, 9), 4)
+        return [finish(first), finish(second)]
+
+    emulated.set_schedule(0)
+    expected = write()
+    emulated.set_schedule(OVERTAKING)
+    assert write() == expected
 
 
 OF_STEPS = ("sampling", "uploads", "lanes")

@@ -12,6 +12,7 @@ namespace {
 
 constexpr uint64_t at_once = 0;
 constexpr uint64_t late = 1;
+constexpr uint64_t overtaking = UINT64_MAX;
 
 struct Device {
     std::recursive_mutex lock;
@@ -68,12 +69,18 @@ void run_some() {
     run_until(stream, stream.n_done + gpu.random() % (stream.queue.size() + 1));
 }
 
+bool is_another_behind(const Stream & stream) {
+    const auto streams = all_streams();
+    return std::any_of(streams.begin(), streams.end(),
+                       [&](const auto & other) { return other.get() != &stream && !other->queue.empty(); });
+}
+
 void run_unasked(Stream & stream) {
     const Device & gpu = device();
-    if (gpu.n_batches > 0 || gpu.seed == late) {
+    if (gpu.n_batches > 0 || gpu.seed == late || (gpu.seed == overtaking && !is_another_behind(stream))) {
         return;
     }
-    if (gpu.seed == at_once) {
+    if (gpu.seed == at_once || gpu.seed == overtaking) {
         run_until(stream, stream.n_queued);
     } else {
         run_some();

@@ -1,7 +1,8 @@
 // Streams, events and captured graphs: queues of work, run by whoever has to wait for it.
 //
-// The seed says when work runs that nobody waits for yet. 0: at once; 1: as late as it may; others: some of it, at
-// random times. All functions take the device's lock: one thread at a time is the device.
+// The seed says when work runs that nobody waits for yet. 0: at once; 1: as late as it may; UINT64_MAX: at once where
+// it overtakes another stream's, else late; others: some of it, at random times. All functions take the device's lock:
+// one thread at a time is the device.
 #pragma once
 
 #include <cstdint>
