@@ -6,7 +6,7 @@ import pytest
 from gpu.emulated import EmulatedGpu
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kv_storage_rules import N_CELLS, ROW_BYTES, Operation, operations, run
+from kv_storage_rules import CELL_BYTES, N_CELLS, ROW_BYTES, Operation, operations, run
 
 from orin_llm import _native
 from orin_llm.errors import OrinError
@@ -24,6 +24,19 @@ def test_cells_keep_what_was_written_or_copied_there(
     emulated: EmulatedGpu, drawn: list[Operation], may_grow: bool
 ) -> None:
     run(storage(may_grow=may_grow), drawn)
+
+
+def test_a_queued_copy_is_made_in_its_streams_time(emulated: EmulatedGpu) -> None:
+    cells = storage()
+    cells.commit(16)
+    old, new = (bytes([value]) * (4 * CELL_BYTES) for value in (1, 2))
+    cells.write(0, old)
+    cells.copy(0, 8, 4, False)
+    cells.copy(0, 12, 4, True)
+    cells.write(0, new)  # not waited for: the stream is late
+    cells.wait()
+    assert cells.read(8, 4) == old
+    assert cells.read(12, 4) == new
 
 
 def test_memory_grows_by_granules_and_is_given_back(emulated: EmulatedGpu) -> None:
