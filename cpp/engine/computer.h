@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <string>
 #include <vector>
 
 #include "../sampling/logprobs.h"
 #include "../scheduler/step_batch.h"
+#include "runtime.h"
 #include "sampler.h"
 
 namespace orin {
@@ -17,6 +19,13 @@ namespace orin {
 struct KvUse {
     int64_t page_bytes = 0;  // 0: nothing is paged
     int64_t committed_bytes = 0;
+};
+
+// There is no memory for pages that a step writes first, and nothing of it was begun. The message says what was asked
+// for, what is free and what to lower.
+struct KvFull : EngineError {
+    KvFull(const std::string & message, int32_t n) : EngineError(message), n_pages(n) {}
+    int32_t n_pages;  // that have memory: the lowest, the scratch page not counted
 };
 
 struct StepTimes {
@@ -43,7 +52,7 @@ class Computer {
     virtual ~Computer() = default;
 
     // Starts a step; draws: how its outputs are drawn, their samplers stay until it is collected. Throws EngineError,
-    // Interrupted: the step has failed then, and is not collected.
+    // KvFull and Interrupted among them: the step has failed then, and is not collected.
     virtual void start(const StepBatch & batch, const std::vector<OutputDraw> & draws) = 0;
     // Waits for the oldest step that was started and is not collected: what was drawn for each of its outputs. Valid,
     // and the caller's to change, until the next call. Throws as start() does: the step has failed then; the one

@@ -105,6 +105,7 @@ void Core::refresh() {
 // The scheduler may be in the middle of something, and is not asked any more.
 void Core::fail_all(const std::string & reason) {
     discard_all();
+    shortage_ = nullptr;
     const auto held = ledger_.hold();
     const std::exception_ptr error = std::make_exception_ptr(EngineError(reason));
     while (!requests_.empty()) {
@@ -127,6 +128,9 @@ void Core::end(RequestId id, Ending ending, std::exception_ptr error) {
     }
     to_wake_.push_back(request.completion);
     requests_.erase(found);
+    if (requests_.empty()) {
+        take_all_pages();
+    }
 }
 
 }  // namespace orin

@@ -69,6 +69,9 @@ class Core {
     const StepBatch & plan(Step & step, double now);
     void note_plan(Step & step, const StepBatch & batch, double now);
     void start(Step & step, const StepBatch & batch);
+    void take_fewer_pages(const KvFull & shortage);
+    void take_all_pages();
+    void fail_stuck();
     static bool should_stop(void * data);
 
     // core_collect.cpp: from then on
@@ -96,6 +99,7 @@ class Core {
     const Step * computed_ = nullptr;  // by the computer, now
     bool must_forget_ = false;         // as soon as no step is under way, as the next
     bool must_trim_ = false;
+    std::exception_ptr shortage_;  // why there are fewer pages than there may be; null: there are all
 
     // Of the step that is started or collected now:
     std::vector<OutputDraw> draws_;

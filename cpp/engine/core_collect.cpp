@@ -68,6 +68,7 @@ void Core::settle() {
     while (n_under_way_ > 0) {
         collect();
     }
+    take_all_pages();
     if (std::exchange(must_forget_, false)) {
         must_trim_ = false;
         stepper_->computer().forget();

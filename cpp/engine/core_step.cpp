@@ -38,10 +38,15 @@ bool Core::start_next() {
     step.clear();
     const StepBatch & batch = plan(step, now_ms());
     if (batch.rows.empty()) {
+        fail_stuck();
         return false;
     }
     try {
         start(step, batch);
+    } catch (const KvFull & shortage) {
+        stepper_->scheduler().fail_step();
+        take_fewer_pages(shortage);
+        return false;
     } catch (const Interrupted &) {  // closing, or all of the step is cancelled
         stepper_->scheduler().fail_step();
         return false;
@@ -112,6 +117,30 @@ void Core::start(Step & step, const StepBatch & batch) {
     computed_ = &step;
     const StepRange range(step.record.n_prompt_tokens > 0 ? "prefill" : "decode");
     stepper_->computer().start(batch, draws_);
+}
+
+// What is planned next makes do with the memory that is there: cached prompts go, then requests are preempted. All
+// pages in use have memory, for those of the step were given back.
+void Core::take_fewer_pages(const KvFull & shortage) {
+    shortage_ = std::make_exception_ptr(shortage);
+    stepper_->scheduler().limit_pages(shortage.n_pages);
+}
+
+// Others may have given memory back.
+void Core::take_all_pages() {
+    if (std::exchange(shortage_, nullptr)) {
+        stepper_->scheduler().lift_limit();
+    }
+}
+
+// Who alone does not fit into the memory that is there ends for lack of it.
+void Core::fail_stuck() {
+    const RequestId id = shortage_ ? stepper_->scheduler().stuck_request() : 0;
+    if (id != 0) {
+        stepper_->scheduler().cancel(id);
+        const std::exception_ptr error = shortage_;  // with the last request it is over
+        drop(Ending::failed, error);
+    }
 }
 
 bool Core::should_stop(void * data) {

@@ -92,7 +92,7 @@ void GpuComputer::queue(const StepBatch & batch, const std::vector<OutputDraw> *
     llama_context * context = context_for(batch);
     ggml_backend_t backend = backend_of(*context);
     order_.enter(backend);
-    pool_.grow();
+    grow();
     pool_.copy_pages(batch.copies, backend);
     take_rows(batch);
     const int32_t n_idle = add_idle_lanes(context);

@@ -59,6 +59,14 @@ llama_context * PagedComputer::context_for(const StepBatch & batch) const {
     return has_prompt_tokens ? prefill_.get() : decode_.get();
 }
 
+void PagedComputer::grow() {
+    try {
+        pool_.grow();
+    } catch (const OutOfMemory & error) {
+        throw KvFull(error.what(), pool_.n_pages_with_memory());
+    }
+}
+
 void PagedComputer::take_rows(const StepBatch & batch) {
     rows_.clear();
     for (const BatchRow & row : batch.rows) {
@@ -78,7 +86,7 @@ void PagedComputer::compute_rows_in(llama_context * context) {
 
 void PagedComputer::compute(const StepBatch & batch) {
     const double started = now_ms();
-    pool_.grow();
+    grow();
     pool_.copy_pages(batch.copies);
     take_rows(batch);
     const double uploaded = now_ms();

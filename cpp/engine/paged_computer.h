@@ -32,6 +32,8 @@ class PagedComputer : public LogitsComputer {
    protected:
     // Prompt tokens or not: the context that computes them.
     llama_context * context_for(const StepBatch & batch) const;
+    // Memory for the pages that were taken. Throws KvFull.
+    void grow();
     void take_rows(const StepBatch & batch);
     void compute_rows_in(llama_context * context);
 

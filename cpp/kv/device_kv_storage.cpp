@@ -113,6 +113,14 @@ size_t DeviceKvStorage::committed_bytes() const {
     return n_bytes;
 }
 
+int64_t DeviceKvStorage::committed_cells() const {
+    int64_t n = n_cells();
+    for (size_t i = 0; i < ranges_.size(); i++) {
+        n = std::min(n, static_cast<int64_t>(ranges_[i].committed_bytes() / pieces_[i].row_bytes));
+    }
+    return n;
+}
+
 size_t DeviceKvStorage::missing_bytes(int64_t n) const {
     size_t n_bytes = 0;
     for (size_t i = 0; i < ranges_.size(); i++) {

@@ -18,6 +18,7 @@ class DeviceKvStorage : public KvStorage {
     void commit(int64_t n) override;
     void give_back(int64_t first_cell) override;
     size_t committed_bytes() const override;
+    int64_t committed_cells() const override;
 
    private:
     // Returns why not, or "".

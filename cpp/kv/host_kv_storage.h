@@ -16,6 +16,7 @@ class HostKvStorage : public KvStorage {
     void commit(int64_t n) override;
     void give_back(int64_t first_cell) override;
     // Of the cells that may have been written.
+    int64_t committed_cells() const override { return n_committed_; }
     size_t committed_bytes() const override { return static_cast<size_t>(n_committed_) * bytes_per_cell(); }
 
    private:

@@ -35,6 +35,10 @@ void KvPool::trim() {
     }
 }
 
+int32_t KvPool::n_pages_with_memory() const {
+    return std::max(static_cast<int32_t>(storage_->committed_cells() / pages_.page_size()) - 1, 0);
+}
+
 bool KvPool::is_trim_worthwhile() const {
     const PageCounters now = pages_.counters();
     const int64_t n_budget = now.used + now.cached + now.free + 1;  // and the scratch page

@@ -52,6 +52,8 @@ class KvPool {
     int64_t page_bytes() const {
         return storage_ ? static_cast<int64_t>(storage_->bytes_per_cell()) * pages_.page_size() : 0;
     }
+    // Those that have memory, without the scratch page.
+    int32_t n_pages_with_memory() const;
     int64_t committed_bytes() const { return storage_ ? static_cast<int64_t>(storage_->committed_bytes()) : 0; }
 
    private:

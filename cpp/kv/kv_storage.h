@@ -51,6 +51,7 @@ class KvStorage {
     // Gives back the memory of all cells from this one on, as far as that is possible; what they held is lost.
     virtual void give_back(int64_t first_cell) = 0;
     virtual size_t committed_bytes() const = 0;
+    virtual int64_t committed_cells() const = 0;  // the first so many have memory
 
     // All that follows is for committed cells. What queued work reads or writes must be done before, but for copies,
     // which may be queued behind it.

@@ -214,7 +214,11 @@ void Planner::plan_decode() {
         if (request->phase != Phase::decode) {
             has_prompts = true;
         } else if (n_left(*request) > 0) {
-            pages_left_ -= pages_to_place(*request, 1);
+            const int32_t n_pages = pages_to_place(*request, 1);
+            if (n_pages > pages_left_) {
+                continue;  // it is alone, and does not fit
+            }
+            pages_left_ -= n_pages;
             plan_.decode.push_back(request->id);
         }
     }

@@ -70,7 +70,7 @@ class Planner {
     const PlannerConfig & config() const { return config_; }
 
     // Looks at the max_batch most senior waiting requests for admission; what is cached of others is not read.
-    // PRECOND: a request that is alone fits. Valid until the next call.
+    // One that is alone and lacks a page for its next token gets none. Valid until the next call.
     const StepPlan & plan(const PlannerState & state);
     const StepPlan & last_plan() const { return plan_; }
     // The last plan is not carried out.

@@ -20,7 +20,7 @@ const PagedKvConfig & checked(const PlannerConfig & config, const PagedKvConfig 
 }  // namespace
 
 Scheduler::Scheduler(const PlannerConfig & config, const PagedKvConfig & kv_config)
-    : kv_config_(checked(config, kv_config)), kv_(kv_config), planner_(config) {
+    : kv_config_(checked(config, kv_config)), kv_(kv_config), planner_(config), budget_(kv_config.n_pages - 1) {
     state_.page_size = kv_config.page_size;
     state_.window_pages = kv_config.window == 0 ? 0 : kv_config.pages_for(kv_config.window) + 1;
     for (Step & step : steps_) {

@@ -76,6 +76,14 @@ class Scheduler {
     // Pages that may be in use or cached at once. False, and nothing changed, where more are in use or a request
     // needs more.
     bool set_budget(int32_t n_pages);
+    // For a while there are only so many of them, if that is less: cached pages beyond are evicted, requests preempted
+    // by the next plan. What does not fit alone any more is stuck.
+    // PRECOND: no more are in use
+    void limit_pages(int32_t n_pages);
+    void lift_limit() { limit_pages(budget_); }
+    // The request because of which the last plan, with no step under way, has no rows: with all pages its own it lacks
+    // one for its next token. 0: there is none.
+    RequestId stuck_request() const;
     // The prompt and the tokens generated so far. std::out_of_range for a request that is not there (any more).
     const std::vector<int32_t> & tokens(RequestId request) const;
     const PlannerConfig & config() const { return planner_.config(); }
@@ -143,6 +151,7 @@ class Scheduler {
     std::array<Step, 2> steps_;
     int32_t oldest_ = 0;  // of steps_
     int32_t n_under_way_ = 0;
+    int32_t budget_;  // what kv_ has when there is no limit
     std::vector<RequestId> finished_;
     std::vector<RequestId> dropped_;
 

@@ -41,11 +41,10 @@ void Scheduler::check_fits(const RequestParams & params) const {
                              advice);
     }
     const int32_t n_pages = pages_for_all_of(static_cast<int32_t>(n_tokens));
-    const int64_t budget = kv_.counters().used + kv_.available_pages();
-    if (n_pages > budget) {
+    if (n_pages > budget_) {
         throw RequestTooLong(found + "that takes " + std::to_string(n_pages) + " pages of " +
                              std::to_string(kv_config_.page_size) + " tokens, and the KV budget is " +
-                             std::to_string(budget) + " pages" + advice);
+                             std::to_string(budget_) + " pages" + advice);
     }
 }
 
@@ -64,7 +63,29 @@ bool Scheduler::set_budget(int32_t n_pages) {
             return false;
         }
     }
-    return kv_.set_budget(n_pages);
+    if (!kv_.set_budget(n_pages)) {
+        return false;
+    }
+    budget_ = n_pages;
+    return true;
+}
+
+void Scheduler::limit_pages(int32_t n_pages) {
+    if (!kv_.set_budget(std::min(n_pages, budget_))) {
+        throw std::logic_error("more than " + std::to_string(n_pages) + " pages are in use");
+    }
+}
+
+// Where requests had to give way, the next plan counts what they gave back anew.
+RequestId Scheduler::stuck_request() const {
+    const StepPlan & plan = last_plan();
+    if (is_ahead() || !plan.preempt.empty() || !plan.decode.empty() || !plan.prefill.empty()) {
+        return 0;
+    }
+    const auto & views = state_.requests;
+    const auto holds_a_place = [](const RequestView & view) { return view.phase != Phase::waiting; };
+    const auto found = std::find_if(views.begin(), views.end(), holds_a_place);
+    return found == views.end() ? 0 : found->id;
 }
 
 }  // namespace orin

@@ -88,6 +88,10 @@ class LateComputer : public Computer {
 
     void start(const StepBatch & batch, const std::vector<OutputDraw> & draws) override {
         CHECK(under_way_.size() < 2 && draws.size() == batch.outputs.size());
+        if (kv_.committed_pages() > n_pages_with_memory + 1) {
+            trace += 'm';
+            throw KvFull("the memory is full", n_pages_with_memory);
+        }
         const Fate fate = next_fate();
         const bool fails = fate == Fate::start_fails || fate == Fate::collect_fails;
         const auto n_some = static_cast<size_t>(random_.below(static_cast<int32_t>(batch.rows.size())));
@@ -142,6 +146,7 @@ class LateComputer : public Computer {
     std::string trace;              // a letter for every call
     std::map<int64_t, Fate> fates;  // of steps by number, from 0; where none is given, it is random
     bool wants_trim_ = false;
+    int32_t n_pages_with_memory = n_pages;
     std::function<void()> before_collect;
 
    private:

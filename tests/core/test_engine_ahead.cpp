@@ -136,6 +136,62 @@ void a_step_that_fails_takes_the_one_started_after_it_along_and_only_its_own_req
     CHECK(engine.core->ledger().stats().scheduler.failed_steps == 2);
 }
 
+// 8 of the pages have memory; each of these answers needs 7.
+void without_memory_requests_give_way_and_nothing_is_lost() {
+    Engine engine;
+    engine.computer->n_pages_with_memory = 8;
+    std::vector<std::shared_ptr<Completion>> completions;
+    for (int32_t i = 1; i <= 3; i++) {
+        completions.push_back(engine.submit(std::vector<int32_t>(20, i), 35));
+    }
+    engine.run();
+    CHECK(engine.computer->trace.find("cmc") != std::string::npos);  // while a step was under way
+    for (int32_t i = 1; i <= 3; i++) {
+        CHECK(text(*completions[static_cast<size_t>(i - 1)]) == expected(std::vector<int32_t>(20, i), 35));
+    }
+    const EngineStats stats = engine.core->ledger().stats();
+    CHECK(stats.scheduler.preempted > 0 && stats.failed == 0);
+    CHECK(stats.pages.cached + stats.pages.free == n_pages);
+}
+
+void without_memory_cached_pages_go_first() {
+    Engine engine;
+    engine.submit(std::vector<int32_t>(60, 1), 2);
+    engine.run();
+    engine.computer->n_pages_with_memory = 8;
+    const auto other = engine.submit(std::vector<int32_t>(60, 2), 2);
+    engine.run();
+    CHECK(text(*other) == expected(std::vector<int32_t>(60, 2), 2));
+    const EngineStats stats = engine.core->ledger().stats();
+    CHECK(engine.computer->trace.find('m') != std::string::npos && stats.pages.evictions > 0);
+    CHECK(stats.scheduler.preempted == 0 && stats.failed == 0);
+}
+
+void who_does_not_fit_into_the_memory_alone_ends_alone() {
+    Engine engine;
+    engine.computer->n_pages_with_memory = 8;
+    const auto large = engine.submit(std::vector<int32_t>(20, 1), 60);
+    const auto small = engine.submit(std::vector<int32_t>(20, 2), 30);
+    const auto prompt = engine.submit(std::vector<int32_t>(80, 3), 4);
+    engine.run();
+    // of the first, 8 pages are full, and the last token is in none
+    for (const auto & [ended, n] : {std::pair(large, size_t{8 * page_size - 20 + 1}), std::pair(prompt, size_t{0})}) {
+        CHECK(ended->report().ending == Ending::failed);
+        std::string reason;
+        try {
+            ended->tokens_from(n);
+        } catch (const EngineError & error) {
+            reason = error.what();
+        }
+        CHECK(reason == "the memory is full");
+    }
+    CHECK(text(*small) == expected(std::vector<int32_t>(20, 2), 30));
+    engine.computer->n_pages_with_memory = n_pages;
+    const auto again = engine.submit(std::vector<int32_t>(20, 1), 60);
+    engine.run();
+    CHECK(text(*again) == expected(std::vector<int32_t>(20, 1), 60));
+}
+
 void what_is_no_number_is_forgotten_once_no_step_is_under_way() {
     Engine engine;
     engine.computer->fates[1] = Fate::bad_logits;
@@ -217,6 +273,9 @@ int main() {
     who_is_cancelled_ends_at_once_and_the_others_go_on();
     a_step_that_fails_when_it_starts_leaves_the_one_under_way_alone();
     a_step_that_fails_takes_the_one_started_after_it_along_and_only_its_own_requests();
+    without_memory_requests_give_way_and_nothing_is_lost();
+    without_memory_cached_pages_go_first();
+    who_does_not_fit_into_the_memory_alone_ends_alone();
     what_is_no_number_is_forgotten_once_no_step_is_under_way();
     memory_is_given_back_while_no_step_is_under_way();
     settling_hands_out_what_is_under_way();

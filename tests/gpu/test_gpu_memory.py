@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 from completions import assert_nothing_is_left, finish, prompt, settle, start
+from gguf_bytes import Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 
 from orin_llm.errors import OrinError
+
+
+@pytest.fixture(scope="module")
+def wide_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One layer with rows of K and V so long that a granule holds few tokens."""
+    path = tmp_path_factory.mktemp("models") / "wide.gguf"
+    shape = Shape(n_layer=1, n_embd=512, n_head=1, n_head_kv=1)
+    path.write_bytes(tiny_llama(shape=shape).data)
+    return path
 
 
 def bytes_of_an_engine(emulated: EmulatedGpu, open_engine: OpenEngine, model: Path) -> int:
@@ -60,6 +70,61 @@ def test_an_engine_without_layers_on_the_gpu_leaves_it_alone(
     finish(start(engine, prompt(1, 200), 3))  # products of 32 rows go to any GPU that is open
     assert emulated.counters() == {}
     assert emulated.free_memory() == free
+
+
+@pytest.mark.parametrize("hooks", ["all", "-sampling"])
+def test_cached_prompts_go_where_the_kv_cache_cannot_grow(
+    emulated: EmulatedGpu, open_engine: OpenEngine, wide_model: Path, hooks: str
+) -> None:
+    plenty = open_engine(wide_model, kv_memory=4096)
+    engine = open_engine(wide_model, kv_memory=4096, hooks=hooks)
+    finish(start(engine, prompt(0, 200), 4))
+    emulated.leave_free(0)
+    texts = [finish(start(engine, prompt(i, 200), 4)) for i in range(1, 8)]
+    kv = engine.stats()["kv"]
+    assert kv["evictions"] > 0
+    assert_nothing_is_left(engine)
+    emulated.set_memory()
+    assert texts == [finish(start(plenty, prompt(i, 200), 4)) for i in range(1, 8)]
+    before = kv["bytes_committed"]
+    for i in range(20, 24):
+        finish(start(engine, prompt(i, 200), 4))
+    assert engine.stats()["kv"]["bytes_committed"] > before  # memory is back
+
+
+@pytest.mark.parametrize("hooks", ["all", "-sampling"])
+def test_completions_give_way_where_the_kv_cache_cannot_grow(
+    emulated: EmulatedGpu, open_engine: OpenEngine, wide_model: Path, hooks: str
+) -> None:
+    asked = [(prompt(i, 60), 100) for i in range(1, 4)]
+    plenty = open_engine(wide_model, kv_memory=4096, max_batch=4)
+    expected = [finish(start(plenty, tokens, n)) for tokens, n in asked]
+    engine = open_engine(wide_model, kv_memory=4096, max_batch=4, hooks=hooks)
+    finish(start(engine, prompt(0, 200), 40))  # there is memory for one of them
+    emulated.leave_free(0)
+    completions = [start(engine, tokens, n) for tokens, n in asked]
+    assert [finish(completion) for completion in completions] == expected
+    assert sum(completion.result.preemptions for completion in completions) > 0
+    assert_nothing_is_left(engine)
+
+
+def test_what_does_not_fit_alone_where_the_kv_cache_cannot_grow_ends_alone(
+    emulated: EmulatedGpu, open_engine: OpenEngine, wide_model: Path
+) -> None:
+    plenty = open_engine(wide_model, kv_memory=4096)
+    expected = finish(start(plenty, prompt(2, 30), 30))
+    engine = open_engine(wide_model, kv_memory=4096)
+    finish(start(engine, prompt(0, 100), 2))
+    emulated.leave_free(0)
+    large = start(engine, prompt(1, 200), 8)
+    small = start(engine, prompt(2, 30), 30)
+    assert finish(small) == expected
+    with pytest.raises(OrinError, match=r"MiB .* are free .*lower --kv-memory"):
+        finish(large)
+    settle(engine)
+    assert_nothing_is_left(engine)
+    emulated.set_memory()
+    assert finish(start(engine, prompt(1, 200), 8)) == finish(start(plenty, prompt(1, 200), 8))
 
 
 def test_the_gpus_free_memory_limits_the_kv_cache(
