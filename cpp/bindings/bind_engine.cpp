@@ -87,7 +87,12 @@ class RunnerHandle {
     LlamaStepper & stepper() const { return *stepper_; }
     template <typename Work>
     void between_steps(const Work & work) const {
-        without_gil([&] { (**this).between_steps([&] { work(*stepper_); }); });
+        without_gil([&] {
+            (**this).between_steps([&] {
+                const AbortGuard guard;  // work may ask a GPU for what it has
+                work(*stepper_);
+            });
+        });
     }
 
    private:

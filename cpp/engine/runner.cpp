@@ -41,7 +41,6 @@ void Runner::between_steps(const std::function<void()> & work) {
     const auto done = std::make_shared<std::promise<void>>();  // the engine's thread may leave it after this one
     std::future<void> result = done->get_future();
     const bool taken = mailbox_->command([this, &work, done] {
-        const AbortGuard guard;  // work may ask a GPU for what it has
         try {
             core_.settle();
             work();
