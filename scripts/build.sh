@@ -10,6 +10,11 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 extras=${1:-}
+if [[ $extras == -* ]]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' scripts/build.sh >&2
+    [[ $extras == -h || $extras == --help ]] || exit 2
+    exit 0
+fi
 python=.venv/bin/python
 pip=("$python" -m pip --disable-pip-version-check -qq install)
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from bench_support import MiB, failed, request, run_of, step
 
-from orin_llm.bench.environment import commit
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.records import KvUse, Run
 from orin_llm.bench.report import FORMATS, flatten
@@ -21,6 +20,7 @@ from orin_llm.bench.result import Conditions, Report, Result
 from orin_llm.bench.shared_prefix import SharedPrefix
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.workload import Scenario
+from orin_llm.host.repository import commit
 
 ENVIRONMENT = {
     "version": "9.9",

@@ -79,8 +79,8 @@ class AnswerWriter:
     def _write(self, text: str) -> None:
         if text:
             self._unannounce()
-            self._show(self._wrapper.feed(visible(text), _columns()) if self._wrapper else text)
             self._written += text
+            self._show(self._wrapper.feed(visible(text), _columns()) if self._wrapper else text)
 
     def _end(self) -> None:
         if self._wrapper:

@@ -29,4 +29,4 @@ def write_float32(source: Path, out: Path) -> None:
         Tensor(tensor.name, tensor.shape, "F32", partial(floats, tensor))
         for tensor in header.tensors
     ]
-    write_gguf(out, metadata_of(header), tensors)
+    write_gguf(out, metadata_of(header), tensors, force=True)

@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_check.float_model import write_float32
 from gpu_check.steps import Context, Found, default_model, python
 
 TIE = 1e-2  # the likeliest two logits so near: either may be the first
@@ -20,12 +19,17 @@ def greedy(shape: str, context: Context) -> Found:
     falls the other way moves logits by more than what tells an error. The same as it is comes
     after, and the texts of the GPU without hooks: what rounding does by itself.
     """
-    if (model := default_model()) is None:
+    from gpu_check.float_model import write_float32  # needs what the build step makes
+
+    model = default_model() if context.on_gpu else None
+    if model is None:
         return _beside_cpu(context.model(shape), context)
     as_floats = context.work / "models" / f"{model.stem}.F32.gguf"
     as_floats.parent.mkdir(parents=True, exist_ok=True)
     write_float32(model, as_floats)
-    return {**_beside_cpu(as_floats, context), "quantized": _beside_cpu(model, context)}
+    found = {**_beside_cpu(as_floats, context), "quantized": _beside_cpu(model, context)}
+    as_floats.unlink()
+    return found
 
 
 def _beside_cpu(model: Path, context: Context) -> Found:

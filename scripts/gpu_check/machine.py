@@ -16,11 +16,11 @@ from typing import Any
 from gpu_check.steps import ROOT, Context, Found, StepFailed, python
 from native.cuda import find_nvcc, nvcc_version, plan_cuda
 from native.errors import BuildError
-from orin_llm.bench.environment import commit
 from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
 from orin_llm.host.programs import ask
+from orin_llm.host.repository import commit
 from orin_llm.upstream.folder import source_folder
 
 # What pip would fetch otherwise: a machine without a network must have it.

@@ -22,11 +22,10 @@ def texts_agree(engines: list[Engine], prompt: list[int], n: int) -> bool:
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
 def test_a_small_model_writes_the_text_that_the_cpu_writes(
-    open_engine: OpenEngine, small_model: Path, kv_type: str
+    open_engine: OpenEngine, model: Path, kv_type: str
 ) -> None:
     engines = [
-        open_engine(small_model, hooks="none", kv_type=kv_type, gpu_layers=layers)
-        for layers in (-1, 0)
+        open_engine(model, hooks="none", kv_type=kv_type, gpu_layers=layers) for layers in (-1, 0)
     ]
     assert engines[0].model.device != "cpu" and engines[1].model.device == "cpu"
     assert texts_agree(engines, list(range(5, 60)), 40)
