@@ -7,7 +7,7 @@
 
 #ifdef ORIN_CUDA
 #include "../../cuda/rope_store.h"
-#include "../kv/cuda_kv_type.h"
+#include "../kv/cuda_paged_kv.h"
 #include "custom_op.h"
 #endif
 

@@ -8,7 +8,7 @@
 #include "../hooks/custom_op.h"
 #include "../hooks/graph_edit.h"
 #include "../hooks/include/orin_hooks.h"
-#include "cuda_kv_type.h"
+#include "cuda_paged_kv.h"
 #include "ggml-impl.h"
 #include "kv_pool.h"
 #include "paged_graph.h"
@@ -49,20 +49,8 @@ cuda::GatheredRows rows_at(char * data, int64_t head_dim, int64_t n_positions) {
 cuda::KvGatherParams gather_params(const ggml_tensor & node, const PagedAttentionSetup & setup) {
     const ggml_tensor & k = *node.src[gather_k];
     const ggml_tensor & v = *node.src[gather_v];
-    const ggml_tensor & block_tables = *node.src[gather_block_tables];
     cuda::KvGatherParams p{};
-    p.kv.k_type = *cuda_kv_type(k.type);
-    p.kv.v_type = *cuda_kv_type(v.type);
-    p.kv.k = k.data;
-    p.kv.v = v.data;
-    p.kv.k_row_bytes = static_cast<int64_t>(k.nb[1]);
-    p.kv.v_row_bytes = static_cast<int64_t>(v.nb[1]);
-    p.kv.n_head_kv = static_cast<int32_t>(k.ne[2]);
-    p.kv.head_dim_k = static_cast<int32_t>(k.ne[0]);
-    p.kv.head_dim_v = static_cast<int32_t>(v.ne[0]);
-    p.kv.page_size = setup.pool->pages().page_size();
-    p.kv.block_tables = static_cast<const int32_t *>(block_tables.data);
-    p.kv.max_pages = static_cast<int32_t>(block_tables.ne[0]);
+    p.kv = cuda_paged_kv(k, v, *node.src[gather_block_tables], setup.pool->pages().page_size());
     p.from = segments_of(*node.src[gather_segments]);
     p.n_positions = static_cast<int32_t>(node.ne[1]);
     char * data = static_cast<char *>(node.data);

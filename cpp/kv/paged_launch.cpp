@@ -6,7 +6,7 @@
 #include "../../cuda/multiprocessors.h"
 #include "../../cuda/paged_attention.h"
 #include "../hooks/custom_op.h"
-#include "cuda_kv_type.h"
+#include "cuda_paged_kv.h"
 #include "device_ordinal.h"
 #include "kv_pool.h"
 #include "paged_graph.h"
@@ -32,23 +32,11 @@ cuda::PagedAttentionParams params_of(const ggml_tensor & node, const PagedAttent
     const ggml_tensor & k = *node.src[source_k];
     const ggml_tensor & v = *node.src[source_v];
     const ggml_tensor & tokens = *node.src[source_tokens];
-    const ggml_tensor & block_tables = *node.src[source_block_tables];
     const ggml_tensor * sinks = node.src[source_sinks];
     const DeviceAttention & device = *setup.device;
 
     cuda::PagedAttentionParams p{};
-    p.kv.k_type = *cuda_kv_type(k.type);
-    p.kv.v_type = *cuda_kv_type(v.type);
-    p.kv.k = k.data;
-    p.kv.v = v.data;
-    p.kv.k_row_bytes = static_cast<int64_t>(k.nb[1]);
-    p.kv.v_row_bytes = static_cast<int64_t>(v.nb[1]);
-    p.kv.n_head_kv = static_cast<int32_t>(k.ne[2]);
-    p.kv.head_dim_k = static_cast<int32_t>(k.ne[0]);
-    p.kv.head_dim_v = static_cast<int32_t>(v.ne[0]);
-    p.kv.page_size = setup.pool->pages().page_size();
-    p.kv.block_tables = static_cast<const int32_t *>(block_tables.data);
-    p.kv.max_pages = static_cast<int32_t>(block_tables.ne[0]);
+    p.kv = cuda_paged_kv(k, v, *node.src[source_block_tables], setup.pool->pages().page_size());
     p.n_head = static_cast<int32_t>(q.ne[2]);
     p.scale = params.scale;
     p.softcap = params.softcap;
