@@ -45,15 +45,18 @@ def build_emulated() -> Path:
     return module
 
 
-def build_cuda(architecture: str) -> Path:
-    """The same module for a GPU, such as of architecture `87`, compiled where something changed."""
+def build_cuda(architecture: str, driver: str = "-lcuda") -> Path:
+    """The same module for a GPU, such as of architecture `87`, compiled where something changed.
+
+    `driver` is how NVIDIA's driver library is linked.
+    """
     nvcc = shutil.which("nvcc")
     assert nvcc is not None
     command = [nvcc, "-std=c++17", "-O1", f"-arch=sm_{architecture}"]  # of the host's code
     command.append("-Xcompiler=-fPIC,-fvisibility=hidden")
     objects = _compile_all(command, f"cuda-{architecture}", KERNELS)
     module = BUILD / f"cuda-{architecture}/orin_kernels.so"
-    link = [nvcc, "-shared", "-cudart=static", *map(str, objects), "-lcuda"]
+    link = [nvcc, "-shared", "-cudart=static", *map(str, objects), driver]
     run_compiler([*link, "-o", str(module)])
     return module
 
