@@ -34,7 +34,7 @@ struct ActivationRows {
     void * rows;
 };
 
-constexpr size_t activation_row_bytes(RowFormat format, int32_t n_values) {
+__host__ __device__ constexpr size_t activation_row_bytes(RowFormat format, int32_t n_values) {
     switch (format) {
         case RowFormat::f32:
             return size_t(n_values) * sizeof(float);
