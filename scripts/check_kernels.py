@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles all kernels for every supported architecture, and holds them to cuda/budgets.toml.
 
-    scripts/check_kernels.py [--json]
+    scripts/check_kernels.py [--json | --table]
 
 Needs nvcc, but neither a GPU nor cuBLAS; where there is no nvcc it says so and does nothing.
 Warnings are errors.
@@ -122,9 +122,23 @@ def excesses(uses: list[Use], budgets: dict[str, Budget]) -> Iterator[str]:
         yield f"[{name}] is a budget of no kernel"
 
 
+def table(uses: list[Use]) -> Iterator[str]:
+    """A line of Markdown for each kernel: the registers of the instance that has most."""
+    yield f"| kernel | {' | '.join(f'sm_{name}' for name in ARCHITECTURES)} |"
+    yield "|---" * (1 + len(ARCHITECTURES)) + "|"
+    for kernel in sorted({use.kernel for use in uses}):
+        most = (
+            max(u.registers for u in uses if (u.kernel, u.architecture) == (kernel, architecture))
+            for architecture in ARCHITECTURES
+        )
+        yield f"| {kernel} | {' | '.join(map(str, most))} |"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compile the kernels, compare with their budgets.")
-    parser.add_argument("--json", action="store_true", help="print what each kernel uses")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--json", action="store_true", help="print what each kernel uses")
+    how.add_argument("--table", action="store_true", help="the same, the most, for docs/kernels.md")
     arguments = parser.parse_args()
     try:
         nvcc = find_nvcc()
@@ -138,6 +152,8 @@ def main() -> int:
         return 1
     if arguments.json:
         print(json.dumps([asdict(use) for use in uses], indent=2))
+    if arguments.table:
+        print("\n".join(table(uses)))
     over = list(excesses(uses, read_budgets(ROOT / "cuda/budgets.toml")))
     for line in over:
         print(line, file=sys.stderr)

@@ -16,6 +16,7 @@ from check_kernels import (
     excesses,
     read_budgets,
     read_report,
+    table,
 )
 from native.errors import BuildError
 
@@ -53,6 +54,11 @@ def test_what_is_over_its_budget_or_has_none_is_named(use: Use, said: str) -> No
 
 def test_a_budget_of_a_kernel_that_is_gone_is_named() -> None:
     assert list(excesses([], {"gone": Budget(1)})) == ["[gone] is a budget of no kernel"]
+
+
+def test_the_table_has_the_most_that_any_instance_uses() -> None:
+    uses = [Use("scale", name, n, 0) for name in ARCHITECTURES for n in (8, 32, 16)]
+    assert list(table(uses))[2:] == ["| scale | 32 | 32 | 32 |"]
 
 
 def compiled(folder: Path, text: str) -> list[Use]:

@@ -1,6 +1,6 @@
 """Builds the extension module over an emulated GPU, for tests.
 
-`python -m native.emulated` puts it below build/; docs/kernels.md says what it is.
+`python -m native.emulated` puts it below build/; docs/emulation.md says what it is.
 """
 
 from __future__ import annotations

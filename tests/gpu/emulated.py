@@ -51,7 +51,7 @@ class EmulatedGpu:
         self._library.emulated_gpu_set_schedule(ctypes.c_uint64(seed))
 
     def set_thread_order(self, seed: int) -> None:
-        """In which order the threads of kernels run (docs/kernels.md)."""
+        """In which order the threads of kernels run (docs/emulation.md)."""
         self._library.emulated_gpu_set_thread_order(ctypes.c_uint64(seed))
 
     def fail_call(self, n: int, for_ever: bool = False) -> None:

@@ -1,5 +1,5 @@
 // The part of CUDA's runtime that launchers, glue and their tests use; what is not here is not emulated. tests/simt
-// says in docs/kernels.md what each does.
+// says in docs/emulation.md what each does.
 #pragma once
 
 #include <cstddef>
