@@ -6,8 +6,6 @@
 // or, with a gate, activation(first[token, row]) · second[token, row], each with its bias.
 #pragma once
 
-#include <cuda_runtime.h>
-
 #include <cstddef>
 #include <cstdint>
 

@@ -1,0 +1,66 @@
+// What is fastest on one device: which kernel computes products of how many tokens, and how its launches are cut.
+// Defaults follow from the device; what was measured on it replaces them, by name (EngineConfig.kernels).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../../cuda/matrix.h"
+
+namespace orin {
+
+constexpr int32_t n_weight_types = int32_t(cuda::WeightType::q6_K) + 1;
+constexpr int32_t no_limit = std::numeric_limits<int32_t>::max();
+
+struct MatrixChoices {
+    // Most tokens of a launch of matrix_vector, by the type of its weights; 0: none.
+    std::array<int32_t, n_weight_types> vector_tokens{};
+    // Least and most tokens of a launch of matrix_product, where matrix_vector does not take it. What neither takes is
+    // llama.cpp's.
+    int32_t product_tokens = 1;
+    int32_t product_most = no_limit;
+    // Least tokens from which a product that stays llama.cpp's is made by cuBLAS, of weights decoded to f16, where
+    // llama.cpp would take its own kernel for quantized ones. no_limit: never.
+    int32_t cublas_tokens = no_limit;
+
+    int32_t vector_rows = 1;     // of weights that a warp of matrix_vector has: 1, 2 or 4
+    int32_t splits = 0;          // parts that rows are cut into (MatrixParams::n_splits); 0: as the kernel would
+    int32_t prefetch_bytes = 0;  // of the next weights, that launches before them ask the L2 cache for; 0: none
+
+    // Least prompt tokens of a step whose attention gathers what they see, instead of reading pages.
+    int32_t gather_tokens = 1;
+};
+
+// compute_capability: 87 for 8.7; n_multiprocessors: that this process may use.
+MatrixChoices default_choices(int32_t compute_capability, int32_t n_multiprocessors);
+
+enum class MatrixForm { vector, product, stock };
+
+// What computes a launch of n_tokens whose weights have these types: the kernels it may be are asked besides whether
+// they can (can_matrix_vector, can_matrix_product).
+MatrixForm matrix_form(const MatrixChoices & choices, int32_t n_tokens, const std::vector<cuda::WeightType> & types);
+
+// A choice as it is set and shown.
+struct ChoiceRange {
+    std::string name;
+    int32_t least;
+    int32_t most;
+    std::vector<int32_t> values;  // where only some between these are meant
+    std::string what;             // a line for a user
+};
+
+// All names. `vector_tokens` is of all types, `vector_tokens_q4_K` of one.
+const std::vector<ChoiceRange> & choice_ranges();
+
+// Choices by name in place of some of `choices`; of all types before those of one. Throws std::invalid_argument for a
+// name or value that is not in choice_ranges().
+MatrixChoices with_choices(MatrixChoices choices, const std::map<std::string, int32_t> & chosen);
+
+// What choices are, by all names but `vector_tokens`.
+std::map<std::string, int32_t> to_map(const MatrixChoices & choices);
+
+}  // namespace orin
