@@ -1,6 +1,8 @@
 // Activations as matrix products read them: prepared once, for all the products that read them.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstddef>
 #include <cstdint>
 

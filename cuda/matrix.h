@@ -6,15 +6,15 @@
 // or, with a gate, activation(first[token, row]) · second[token, row], each with its bias.
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <cstddef>
 #include <cstdint>
 
 #include "activation_rows.h"
+#include "weight_type.h"
 
 namespace orin::cuda {
-
-// As ggml lays out rows of these types.
-enum class WeightType : int32_t { f16, q8_0, q4_0, q4_1, q4_K, q5_K, q6_K };
 
 constexpr int32_t weight_block_values(WeightType type) {
     switch (type) {

@@ -8,7 +8,8 @@ namespace {
 
 using cuda::WeightType;
 
-constexpr std::array<const char *, n_weight_types> type_names = {"f16", "q8_0", "q4_0", "q4_1", "q4_K", "q5_K", "q6_K"};
+constexpr std::array<const char *, cuda::n_weight_types> type_names = {"f16",  "q8_0", "q4_0", "q4_1",
+                                                                       "q4_K", "q5_K", "q6_K"};
 constexpr int32_t most_tokens = 1 << 20;
 const std::string vector_tokens = "vector_tokens";
 

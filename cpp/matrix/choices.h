@@ -9,16 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "../../cuda/matrix.h"
+#include "../../cuda/weight_type.h"
 
 namespace orin {
 
-constexpr int32_t n_weight_types = int32_t(cuda::WeightType::q6_K) + 1;
 constexpr int32_t no_limit = std::numeric_limits<int32_t>::max();
 
 struct MatrixChoices {
     // Most tokens of a launch of matrix_vector, by the type of its weights; 0: none.
-    std::array<int32_t, n_weight_types> vector_tokens{};
+    std::array<int32_t, cuda::n_weight_types> vector_tokens{};
     // Least and most tokens of a launch of matrix_product, where matrix_vector does not take it. What neither takes is
     // llama.cpp's.
     int32_t product_tokens = 1;
