@@ -38,6 +38,13 @@ bool orin_cuda_custom_supports(const struct ggml_tensor * op);
 // Launches a GGML_OP_CUSTOM node on a cudaStream_t. Returns a cudaError_t.
 int orin_cuda_custom_launch(struct ggml_tensor * op, void * stream);
 
+// Of a MUL_MAT node, and 0 upstream: whether cuBLAS makes it of weights decoded to f16, with sums and results in f32.
+enum { ORIN_MUL_MAT_SLOT = 15 };
+
+static inline bool orin_takes_cublas(const int32_t * op_params) {
+    return op_params[ORIN_MUL_MAT_SLOT] != 0;
+}
+
 // Queues the copy of an input of a graph to `copy`, which is on `backend`, on the stream of that backend; the host's
 // memory of `input` may change when this returns. False: nothing was done, copy it the stock way. `hooks` is the
 // engine's orin::EngineHooks, or null.
