@@ -27,15 +27,18 @@ struct AttentionShape {
     int32_t v_head_bytes;
 };
 
-inline AttentionShape attention_heads(int32_t n_head, int32_t n_head_kv, int32_t tokens_per_block) {
-    const int32_t group = n_head / n_head_kv;
+// The tile is for the kernel to choose. most_rows: heads times tokens that a block can have
+inline AttentionShape attention_shape(const PagedAttentionParams & p, int32_t most_rows) {
+    const int32_t group = p.n_head / p.kv.n_head_kv;
     AttentionShape shape{};
-    shape.heads_per_block = divide_up(group, divide_up(group, attention_max_rows));
+    shape.heads_per_block = divide_up(group, divide_up(group, most_rows));
     shape.n_head_blocks = divide_up(group, shape.heads_per_block);
     shape.max_rows = 1;
-    while (shape.max_rows < shape.heads_per_block * tokens_per_block) {
+    while (shape.max_rows < shape.heads_per_block * p.tokens_per_block) {
         shape.max_rows *= 2;
     }
+    shape.k_head_bytes = int32_t(kv_row_bytes(p.kv.k_type, p.kv.head_dim_k));
+    shape.v_head_bytes = int32_t(kv_row_bytes(p.kv.v_type, p.kv.head_dim_v));
     return shape;
 }
 
@@ -97,16 +100,17 @@ inline int attention_tile(int max_rows, int head_dim_k, int head_dim_v) {
 
 // What blocks that share a context leave for the one that arrives last.
 struct AttentionWorkspace {
-    float * max;     // [n_tokens, n_head, n_splits]
-    float * total;   // [n_tokens, n_head, n_splits]: sum of weights relative to e^max
     float * values;  // [n_tokens, n_head, n_splits, head_dim_v]: Σ weight · V
+    float * max;     // [n_tokens, n_head, n_splits]: of the scores
+    float * total;   // [n_tokens, n_head, n_splits]: sum of weights, relative to that of max
 
     __host__ __device__ static size_t n_pieces(const PagedAttentionParams & p) {
         return size_t(p.n_tokens) * p.n_head * p.n_splits;
     }
     __host__ __device__ static AttentionWorkspace of(const PagedAttentionParams & p) {
         const size_t n = n_pieces(p);
-        return {p.workspace, p.workspace + n, p.workspace + 2 * n};
+        float * max = p.workspace + n * p.kv.head_dim_v;
+        return {p.workspace, max, max + n};
     }
 };
 

@@ -3,28 +3,11 @@
 
 #include <cuda_runtime.h>
 
+#include "attention_merge.cuh"
 #include "attention_run.cuh"
 #include "kv_rows.cuh"
 
 namespace orin::cuda {
-
-// Below any score, and far enough from the limits of float that differences to it are finite.
-constexpr float no_score = -1e38f;
-constexpr unsigned all_lanes = 0xFFFFFFFF;
-
-__device__ __forceinline__ float largest_of_warp(float x) {
-    for (int distance = 16; distance > 0; distance /= 2) {
-        x = fmaxf(x, __shfl_xor_sync(all_lanes, x, distance));
-    }
-    return x;
-}
-
-__device__ __forceinline__ float sum_of_warp(float x) {
-    for (int distance = 16; distance > 0; distance /= 2) {
-        x += __shfl_xor_sync(all_lanes, x, distance);
-    }
-    return x;
-}
 
 __device__ __forceinline__ void load_queries(const PagedAttentionParams & p, const AttentionRun & run, float * q) {
     const int dim = p.kv.head_dim_k;

@@ -27,6 +27,8 @@ def attend(
     n_launches: int = 1,
     order: int = 0,
     missing: str = "",
+    form: str = "floats",
+    row_format: str = "f32",
     **changed: Any,
 ) -> NDArray[np.float32]:
     """[n_tokens, n_head, head_dim_v]"""
@@ -34,11 +36,28 @@ def attend(
     q = np.full((n_tokens, n_head + 1, head_dim_k + 3), np.nan, np.float32)
     q[:, :n_head, :head_dim_k] = step.q
     kernels.set_seed(seed=order)
-    return kernels.paged_attention(
+    rows = kernels.paged_attention(
         fields=pool(step, **changed), n_head=n_head, q=q, scale=step.scale, softcap=step.softcap,
         window=step.window, sinks=step.sinks, tokens_per_block=tokens_per_block,
         n_splits=n_splits, n_launches=n_launches, missing=missing,
+        form=form, row_format=row_format,
     )  # fmt: skip
+    return values_of(rows, row_format).reshape(n_tokens, n_head, step.head_dim_v)
+
+
+def values_of(rows: NDArray[np.uint8], row_format: str) -> NDArray[np.float32]:
+    """What rows of activations stand for: [n_tokens, n_values]."""
+    if row_format == "f32":
+        return rows.view(np.float32)
+    if row_format == "f16":
+        factor = rows[:, -16:-12].copy().view(np.float32)
+        return rows[:, :-16].copy().view(np.float16).astype(np.float32) * factor
+    n_groups = rows.shape[1] // (32 + 16)
+    quants = rows[:, : 32 * n_groups].view(np.int8).reshape(-1, n_groups, 2, 16)
+    groups = rows[:, 32 * n_groups :].copy().view(np.float32).reshape(-1, n_groups, 4)
+    halves = groups[:, :, :1] * quants.sum(axis=-1)
+    np.testing.assert_allclose(groups[:, :, 1:3], halves, rtol=1e-6, atol=1e-9)
+    return (groups[:, :, :1, None] * quants).astype(np.float32).reshape(len(rows), -1)
 
 
 sequences = st.lists(
@@ -133,6 +152,27 @@ def test_a_block_keeps_tokens_apart_that_do_not_follow_one_another(kernels, n_sp
         step, q=step.q[order], rows=step.rows[order].copy(), positions=step.positions[order].copy()
     )
     assert error(attend(kernels, step, n_splits, tokens_per_block=6), step.exact()) < TOLERANCE
+
+
+@pytest.mark.parametrize("row_format", ["int8", "f16"])
+@pytest.mark.parametrize(("n_splits", "together"), [(1, 1), (3, 4)])
+def test_results_are_rows_for_the_next_product(kernels, row_format, n_splits, together):
+    step = make_step(Model(2, 3, 64, 32, "f16", "f16"), [Sequence(60, 1), Sequence(20, 6)], 16, 17)
+    step.positions[4] = -1
+    plain = attend(kernels, step, n_splits, together)
+    rows = attend(kernels, step, n_splits, together, row_format=row_format)
+    assert not rows[4].any()
+    groups = plain.reshape(len(plain), -1, 32)
+    largest = np.abs(groups).max(axis=-1, keepdims=True)
+    rounding = largest / 254 if row_format == "int8" else np.abs(groups) * 2.0**-11
+    assert (np.abs(rows.reshape(groups.shape) - groups) <= rounding * 1.001 + 1e-7).all()
+
+
+@pytest.mark.parametrize("row_format", ["int8", "f16"])
+def test_rows_are_refused_whose_groups_would_cross_heads(kernels, row_format):
+    step = make_step(Model(2, 2, 48, 48, "f16", "f16"), [Sequence(10, 1)], 8, 18)
+    with pytest.raises(KernelFailed, match="paged_attention: invalid argument"):
+        attend(kernels, step, row_format=row_format)
 
 
 SPLIT_STEPS = [
@@ -262,8 +302,8 @@ def test_splits_fill_the_multiprocessors_once(
     kernels, n_tokens, heads, together, multiprocessors, n_splits
 ):
     found = kernels.paged_attention_splits(
-        n_tokens=n_tokens, n_head=heads[0], n_head_kv=heads[1], tokens_per_block=together,
-        n_multiprocessors=multiprocessors,
+        n_tokens=n_tokens, n_head=heads[0], n_head_kv=heads[1], head_dim=64,
+        tokens_per_block=together, n_multiprocessors=multiprocessors, form="floats",
     )  # fmt: skip
     assert found == n_splits
 

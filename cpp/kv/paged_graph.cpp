@@ -102,7 +102,8 @@ int32_t use_paged_attention(llm_graph_result & result, PagedAttentionSetup & set
         const PagedNodeParams params = {{paged_attention_compute, GGML_N_TASKS_MAX, &setup},
                                         ggml_get_op_params_f32(&node, 0),
                                         ggml_get_op_params_f32(&node, 2),
-                                        layers[*layer].window};
+                                        layers[*layer].window,
+                                        0};
         ggml_set_op_params(&node, &params, sizeof params);
         node.op = GGML_OP_CUSTOM;
         set_source(graph, &node, source_tokens, input->tokens);

@@ -19,10 +19,8 @@ constexpr size_t counters_alignment = 256;
 
 // How a launch is cut: tokens of a block, and parts of a context.
 void cut(cuda::PagedAttentionParams & p, int32_t max_single_tokens, int32_t n_multiprocessors) {
-    const int32_t n_neighbours = std::max(1, cuda::attention_max_rows / (p.n_head / p.kv.n_head_kv));
-    p.tokens_per_block = p.n_tokens <= max_single_tokens ? 1 : n_neighbours;
-    p.n_splits =
-        cuda::paged_attention_splits(p.n_tokens, p.n_head, p.kv.n_head_kv, p.tokens_per_block, n_multiprocessors);
+    p.tokens_per_block = p.n_tokens <= max_single_tokens ? 1 : cuda::paged_attention_max_tokens_per_block(p);
+    p.n_splits = cuda::paged_attention_splits(p, n_multiprocessors);
 }
 
 // PRECOND: the types of K and V are known. Sources of a graph that is not allocated yet have no data.
@@ -48,7 +46,7 @@ cuda::PagedAttentionParams params_of(const ggml_tensor & node, const PagedAttent
     p.q = static_cast<const float *>(q.data);
     p.q_token_stride = static_cast<int64_t>(q.nb[1] / sizeof(float));
     p.q_head_stride = static_cast<int64_t>(q.nb[2] / sizeof(float));
-    p.out = static_cast<float *>(node.data);
+    p.out = {static_cast<cuda::RowFormat>(params.row_format), p.n_head * p.kv.head_dim_v, node.data};
     cut(p, device.max_single_tokens, device.n_multiprocessors);
     p.workspace = device.workspace;
     p.counters = device.counters;
@@ -70,6 +68,29 @@ bool paged_attention_is_supported(const ggml_tensor * node) {
     const PagedAttentionSetup & setup = paged_node_setup(paged_node_params(*node));
     return setup.device && cuda_kv_type(node->src[source_k]->type) && cuda_kv_type(node->src[source_v]->type) &&
            cuda::paged_attention_supports(params_of(*node, setup));
+}
+
+bool attention_writes_rows(ggml_tensor & node, cuda::RowFormat format) {
+    PagedNodeParams params = paged_node_params(node);
+    if (node.op != GGML_OP_CUSTOM || node.type != GGML_TYPE_F32 || params.op.fun != paged_attention_compute) {
+        return false;
+    }
+    ggml_tensor changed = node;
+    params.row_format = static_cast<int32_t>(format);
+    ggml_set_op_params(&changed, &params, sizeof params);
+    if (!paged_attention_is_supported(&changed)) {
+        return false;
+    }
+    const int64_t n_values = node.ne[0] * node.ne[1];
+    changed.type = GGML_TYPE_I8;
+    changed.ne[0] = static_cast<int64_t>(cuda::activation_row_bytes(format, static_cast<int32_t>(n_values)));
+    changed.ne[1] = node.src[source_q]->ne[1];
+    changed.ne[2] = 1;
+    changed.nb[0] = 1;
+    changed.nb[1] = static_cast<size_t>(changed.ne[0]);
+    changed.nb[2] = changed.nb[3] = changed.nb[1] * static_cast<size_t>(changed.ne[1]);
+    node = changed;
+    return true;
 }
 
 DeviceAttention make_device_attention(ggml_backend_dev_t device, const DeviceAttentionLimits & limits) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "bind_kernels.h"
@@ -86,7 +87,7 @@ void leave_out(const std::string & name, cuda::PagedAttentionParams & p) {
         {"rows", [&] { p.rows = nullptr; }},
         {"positions", [&] { p.positions = nullptr; }},
         {"q", [&] { p.q = nullptr; }},
-        {"out", [&] { p.out = nullptr; }},
+        {"out", [&] { p.out.rows = nullptr; }},
         {"workspace", [&] { p.workspace = nullptr; }},
         {"counters", [&] { p.counters = nullptr; }},
     };
@@ -97,11 +98,18 @@ void leave_out(const std::string & name, cuda::PagedAttentionParams & p) {
     }
 }
 
+const std::map<std::string, cuda::AttentionForm> forms = {{"fastest", cuda::AttentionForm::fastest},
+                                                          {"floats", cuda::AttentionForm::floats},
+                                                          {"matrices", cuda::AttentionForm::matrices}};
+const std::map<std::string, cuda::RowFormat> row_formats = {
+    {"f32", cuda::RowFormat::f32}, {"int8", cuda::RowFormat::int8}, {"f16", cuda::RowFormat::f16}};
+
 // q: [n_tokens, n_head or more, head_dim_k or more]. `missing`: memory to leave out. Returns the result of the last of
-// n_launches with one workspace.
+// n_launches with one workspace: rows as bytes.
 py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceArray<float>::Array & q, float scale,
                           float softcap, int32_t window, const std::optional<DeviceArray<float>::Array> & sinks,
-                          int32_t tokens_per_block, int32_t n_splits, int n_launches, const std::string & missing) {
+                          int32_t tokens_per_block, int32_t n_splits, int n_launches, const std::string & missing,
+                          const std::string & form, const std::string & row_format) {
     Pool pool(fields);
     DeviceArray<float> queries(q);
     DeviceArray<int32_t> rows(pool.array<int32_t>("rows"));
@@ -123,6 +131,9 @@ py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceA
     p.q_head_stride = q.shape(2);
     p.tokens_per_block = tokens_per_block;
     p.n_splits = n_splits;
+    p.form = forms.at(form);
+    p.out.format = row_formats.at(row_format);
+    p.out.n_values = n_head * p.kv.head_dim_v;
     if (!cuda::paged_attention_supports(p)) {
         check(cuda::paged_attention(p, nullptr), "paged_attention");
         throw std::logic_error("launched, though not supported");
@@ -136,24 +147,39 @@ py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceA
         p.workspace = reinterpret_cast<float *>(workspace.data());
         p.counters = reinterpret_cast<int32_t *>(counters.data());
     }
-    const std::vector<py::ssize_t> shape = {p.n_tokens, n_head, p.kv.head_dim_v};
-    py::array_t<uint8_t> bytes = garbage(size_t(p.n_tokens) * size_t(n_head) * size_t(p.kv.head_dim_v) * sizeof(float));
+    const size_t row_bytes = cuda::activation_row_bytes(p.out.format, p.out.n_values);
+    const std::vector<py::ssize_t> shape = {p.n_tokens, py::ssize_t(row_bytes)};
+    py::array_t<uint8_t> bytes = garbage(size_t(p.n_tokens) * row_bytes);
     py::array result;
     for (int i = 0; i < n_launches; i++) {
         DeviceArray<uint8_t> out(bytes);
-        p.out = reinterpret_cast<float *>(out.data());
+        p.out.rows = out.data();
         leave_out(missing, p);
         if (!cuda::paged_attention_supports(p)) {
             throw std::logic_error("what is supported depends on memory");
         }
         check(cuda::paged_attention(p, nullptr), "paged_attention");
-        result = out.read().view("float32").reshape(shape);
+        result = out.read().reshape(shape);
     }
     const auto left = counters.read();
     if (std::any_of(left.data(), left.data() + left.size(), [](uint8_t byte) { return byte != 0; })) {
         throw std::logic_error("a launch left counters that are not 0");
     }
     return result;
+}
+
+// With K and V of f16.
+int32_t paged_attention_splits(int32_t n_tokens, int32_t n_head, int32_t n_head_kv, int32_t head_dim,
+                               int32_t tokens_per_block, int32_t n_multiprocessors, const std::string & form) {
+    cuda::PagedAttentionParams p{};
+    p.n_tokens = n_tokens;
+    p.n_head = n_head;
+    p.kv.n_head_kv = n_head_kv;
+    p.kv.head_dim_k = p.kv.head_dim_v = head_dim;
+    p.kv.k_row_bytes = p.kv.v_row_bytes = n_head_kv * int64_t(cuda::kv_row_bytes(KvType::f16, head_dim));
+    p.tokens_per_block = tokens_per_block;
+    p.form = forms.at(form);
+    return cuda::paged_attention_splits(p, n_multiprocessors);
 }
 
 // By place: [place, row, begin, end]
@@ -213,9 +239,10 @@ py::array kv_mask(const DeviceArray<int32_t>::Array & segments, int32_t n_positi
 void bind_attention(py::module_ & module) {
     module.def("paged_attention", &paged_attention, py::arg("fields"), py::arg("n_head"), py::arg("q"),
                py::arg("scale"), py::arg("softcap"), py::arg("window"), py::arg("sinks"), py::arg("tokens_per_block"),
-               py::arg("n_splits"), py::arg("n_launches"), py::arg("missing"));
-    module.def("paged_attention_splits", &cuda::paged_attention_splits, py::arg("n_tokens"), py::arg("n_head"),
-               py::arg("n_head_kv"), py::arg("tokens_per_block"), py::arg("n_multiprocessors"));
+               py::arg("n_splits"), py::arg("n_launches"), py::arg("missing"), py::arg("form"), py::arg("row_format"));
+    module.def("paged_attention_splits", &paged_attention_splits, py::arg("n_tokens"), py::arg("n_head"),
+               py::arg("n_head_kv"), py::arg("head_dim"), py::arg("tokens_per_block"), py::arg("n_multiprocessors"),
+               py::arg("form"));
     module.def("kv_gather", &kv_gather, py::arg("fields"), py::arg("segments"), py::arg("n_positions"), py::arg("pad"));
     module.def("kv_mask", &kv_mask, py::arg("segments"), py::arg("n_positions"), py::arg("rows"), py::arg("positions"),
                py::arg("window"));

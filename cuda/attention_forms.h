@@ -1,0 +1,23 @@
+// The kernels that paged_attention() chooses from.
+#pragma once
+
+#include "attention_shape.cuh"
+
+namespace orin::cuda {
+
+// Heads times tokens of a block.
+constexpr int32_t attention_floats_rows = 16;
+
+// Blocks that a multiprocessor has at once.
+int32_t attention_floats_blocks(const AttentionShape & shape);
+
+// PRECOND of both: paged_attention_supports, all pointers, at least one token.
+cudaError_t attention_floats(const PagedAttentionParams & params, AttentionShape shape, cudaStream_t stream);
+
+// Splits; KV heads and parts of their heads; groups of tokens.
+inline dim3 attention_grid(const PagedAttentionParams & p, const AttentionShape & shape) {
+    return dim3(unsigned(p.n_splits), unsigned(p.kv.n_head_kv * shape.n_head_blocks),
+                unsigned(divide_up(p.n_tokens, p.tokens_per_block)));
+}
+
+}  // namespace orin::cuda
