@@ -87,5 +87,22 @@ __device__ __forceinline__ void load_matrices(uint32_t (&registers)[4], const vo
                  : "r"(from)
                  : "memory");
 }
+// The same matrices transposed: register m holds the elements g of rows 2t and 2t + 1 of matrix m.
+__device__ __forceinline__ void load_matrices_transposed(uint32_t (&registers)[4], const void * row) {
+    const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(registers[0]), "=r"(registers[1]), "=r"(registers[2]), "=r"(registers[3])
+                 : "r"(from)
+                 : "memory");
+}
+
+// --- arithmetic
+
+// 2^x to 2 units in the last place; results below the normal numbers are 0.
+__device__ __forceinline__ float exp2_approximate(float x) {
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+    return result;
+}
 
 }  // namespace orin::cuda

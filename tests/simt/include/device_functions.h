@@ -167,6 +167,18 @@ inline int __dp4a(int a, int b, int c) {
     }
     return c;
 }
+// Byte i of the result is the one of {b, a} that digit i of the selector names.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    const uint64_t bytes = uint64_t{b} << 32 | a;
+    unsigned result = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        result |= static_cast<unsigned>(bytes >> (selector >> 4 * i & 7) * 8 & 0xFF) << 8 * i;
+    }
+    return result;
+}
+inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+    return static_cast<unsigned>((uint64_t{high} << 32 | low) >> (shift & 31));
+}
 inline int __popc(unsigned value) {
     return __builtin_popcount(value);
 }

@@ -100,7 +100,7 @@ void products_of_matrices_are_right() {
     check_product<int8_t, int>([](int value) { return static_cast<int8_t>(value); });
 }
 
-__global__ void load_rows(uint16_t * out) {
+__global__ void load_rows(uint16_t * out, bool transposed) {
     auto * shared = shared_memory<uint16_t>();
     const unsigned lane = threadIdx.x;
     for (unsigned i = lane; i < 256; i += 32) {
@@ -108,7 +108,11 @@ __global__ void load_rows(uint16_t * out) {
     }
     __syncwarp();
     uint32_t registers[4];
-    load_matrices(registers, shared + lane * 8);
+    if (transposed) {
+        load_matrices_transposed(registers, shared + lane * 8);
+    } else {
+        load_matrices(registers, shared + lane * 8);
+    }
     for (unsigned m = 0; m < 4; m++) {
         out[m * 64 + lane * 2] = static_cast<uint16_t>(registers[m]);
         out[m * 64 + lane * 2 + 1] = static_cast<uint16_t>(registers[m] >> 16);
@@ -118,9 +122,19 @@ __global__ void load_rows(uint16_t * out) {
 void matrices_are_loaded_row_by_row() {
     in_every_order([] {
         std::vector<uint16_t> out(256);
-        run(load_rows, 1, 32, 512, out.data());
+        run(load_rows, 1, 32, 512, out.data(), false);
         for (unsigned i = 0; i < 256; i++) {
             CHECK(out[i] == i);  // lane g, t holds elements 2t, 2t + 1 of row g
+        }
+    });
+}
+
+void matrices_are_loaded_column_by_column() {
+    in_every_order([] {
+        std::vector<uint16_t> out(256);
+        run(load_rows, 1, 32, 512, out.data(), true);
+        for (unsigned i = 0; i < 256; i++) {
+            CHECK(out[i] == i / 64 * 64 + i % 8 * 8 + i % 64 / 8);  // elements g of rows 2t, 2t + 1
         }
     });
 }
@@ -130,4 +144,5 @@ void matrices_are_loaded_row_by_row() {
 int main() {
     products_of_matrices_are_right();
     matrices_are_loaded_row_by_row();
+    matrices_are_loaded_column_by_column();
 }

@@ -81,6 +81,19 @@ void multiply(const char * name, Sum (&c)[4], const uint32_t (&a)[4], const uint
     }
 }
 
+struct MatrixRow {
+    uint32_t pairs[4];
+};
+
+inline std::shared_ptr<const simt::Meeting> meet_with_row(const char * name, const void * row) {
+    if (reinterpret_cast<uintptr_t>(row) % 16 != 0) {
+        throw simt::Fault(std::string(name) + " of a row that is not aligned to 16 bytes");
+    }
+    MatrixRow own;
+    std::memcpy(own.pairs, row, 16);
+    return simt::Block::current().meet_warp(name, 0xFFFFFFFF, own);
+}
+
 }  // namespace detail
 
 // C[16, 8] += A[16, 16] · B[16, 8], f16 with sums in f32.
@@ -96,20 +109,30 @@ inline void mma_s8(int (&c)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) 
 // Four 8 × 8 matrices of 16-bit elements from shared memory: lane i passes row i % 8 of matrix i / 8 (8 elements,
 // aligned to 16 bytes); register m holds the elements 2t and 2t + 1 of row g of matrix m.
 inline void load_matrices(uint32_t (&registers)[4], const void * row) {
-    struct Row {
-        uint32_t pairs[4];
-    };
-    if (reinterpret_cast<uintptr_t>(row) % 16 != 0) {
-        throw simt::Fault("load_matrices of a row that is not aligned to 16 bytes");
-    }
-    simt::Block & block = simt::Block::current();
-    const unsigned lane = block.thread().lane();
-    Row own;
-    std::memcpy(own.pairs, row, 16);
-    const auto meeting = block.meet_warp("load_matrices", 0xFFFFFFFF, own);
+    const auto meeting = detail::meet_with_row("load_matrices", row);
+    const unsigned lane = simt::Block::current().thread().lane();
     for (unsigned m = 0; m < 4; m++) {
-        registers[m] = meeting->value<Row>(m * 8 + lane / 4).pairs[lane % 4];
+        registers[m] = meeting->value<detail::MatrixRow>(m * 8 + lane / 4).pairs[lane % 4];
     }
+}
+// The same matrices transposed: register m holds the elements g of rows 2t and 2t + 1 of matrix m.
+inline void load_matrices_transposed(uint32_t (&registers)[4], const void * row) {
+    const auto meeting = detail::meet_with_row("load_matrices_transposed", row);
+    const unsigned lane = simt::Block::current().thread().lane();
+    for (unsigned m = 0; m < 4; m++) {
+        registers[m] = 0;
+        for (unsigned i = 0; i < 2; i++) {
+            const auto of_row = meeting->value<detail::MatrixRow>(m * 8 + lane % 4 * 2 + i);
+            registers[m] |= uint32_t{detail::element<uint16_t>(of_row.pairs, lane / 4)} << (16 * i);
+        }
+    }
+}
+
+// --- arithmetic
+
+inline float exp2_approximate(float x) {
+    const float result = std::exp2(x);
+    return result < 0x1p-126f ? 0.0f : result;
 }
 
 }  // namespace orin::cuda
