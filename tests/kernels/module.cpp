@@ -7,6 +7,7 @@
 #include "device_array.h"
 
 #ifdef ORIN_EMULATED
+#include "../simt/counters.h"
 #include "../simt/grid.h"
 #endif
 
@@ -26,6 +27,17 @@ void set_seed(uint64_t seed) {
 #endif
 }
 
+// What the emulation counted since the last call, {"name": n}; a GPU counts nothing.
+std::string emulated_counters() {
+#ifdef ORIN_EMULATED
+    std::string counted = simt::counters_json();
+    simt::reset_counters();
+    return counted;
+#else
+    return "";
+#endif
+}
+
 py::array affine(const py::array_t<float> & x, float scale, float bias) {
     DeviceArray<float> values(x);
     check(orin::cuda::affine({values.data(), values.data(), values.size(), scale, bias}, nullptr), "affine");
@@ -36,9 +48,11 @@ py::array affine(const py::array_t<float> & x, float scale, float bias) {
 
 PYBIND11_MODULE(orin_kernels, module) {
     module.def("set_seed", &set_seed, py::arg("seed"));
+    module.def("emulated_counters", &emulated_counters);
     orin::kernels::bind_attention(module);
     orin::kernels::bind_memory_range(module);
     orin::kernels::bind_feed(module);
+    orin::kernels::bind_prepare_rows(module);
     orin::kernels::bind_rope_store(module);
     orin::kernels::bind_sampling(module);
     module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));

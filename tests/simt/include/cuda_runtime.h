@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "../counters.h"
 #include "../grid.h"
 #include "runtime_api.h"
 #include "vector_types.h"
