@@ -48,6 +48,11 @@ __device__ __forceinline__ void copy_async(void * shared, const void * global) {
         asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(global), "n"(bytes) : "memory");
     }
 }
+// The same of the first n_bytes of 16 alone, 0 to 16; the others become 0. Nothing behind them is read.
+__device__ __forceinline__ void copy_async_part(void * shared, const void * global, int n_bytes) {
+    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(n_bytes) : "memory");
+}
 // The copies since the last commit are a group.
 __device__ __forceinline__ void copy_async_commit() {
     asm volatile("cp.async.commit_group;" ::: "memory");
@@ -56,6 +61,15 @@ __device__ __forceinline__ void copy_async_commit() {
 template <int n_left>
 __device__ __forceinline__ void copy_async_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(n_left) : "memory");
+}
+
+// --- arithmetic
+
+// sum + Σ a[i] · b[i] over four bytes, those of a without a sign and those of b with one. (__dp4a has two with one.)
+__device__ __forceinline__ int dot_u8_s8(uint32_t a, uint32_t b, int sum) {
+    int result;
+    asm("dp4a.u32.s32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(sum));
+    return result;
 }
 
 // --- matrix products of a warp. g = lane / 4, t = lane % 4. All lanes take part.

@@ -8,6 +8,7 @@ namespace orin::kernels {
 void bind_attention(pybind11::module_ & module);
 void bind_memory_range(pybind11::module_ & module);
 void bind_feed(pybind11::module_ & module);
+void bind_matrix_vector(pybind11::module_ & module);
 void bind_prepare_rows(pybind11::module_ & module);
 void bind_rope_store(pybind11::module_ & module);
 void bind_sampling(pybind11::module_ & module);

@@ -52,6 +52,7 @@ PYBIND11_MODULE(orin_kernels, module) {
     orin::kernels::bind_attention(module);
     orin::kernels::bind_memory_range(module);
     orin::kernels::bind_feed(module);
+    orin::kernels::bind_matrix_vector(module);
     orin::kernels::bind_prepare_rows(module);
     orin::kernels::bind_rope_store(module);
     orin::kernels::bind_sampling(module);

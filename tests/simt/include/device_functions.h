@@ -176,6 +176,7 @@ inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
     }
     return result;
 }
+// The lower word of high:low shifted to the right by the lowest five bits of `shift`.
 inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return static_cast<unsigned>((uint64_t{high} << 32 | low) >> (shift & 31));
 }

@@ -30,6 +30,18 @@ void copy_async(void * shared, const void * global) {
     }
     simt::Block::current().thread().copies.back().push_back([=] { std::memcpy(shared, global, bytes); });
 }
+inline void copy_async_part(void * shared, const void * global, int n_bytes) {
+    if (reinterpret_cast<uintptr_t>(shared) % 16 != 0 || reinterpret_cast<uintptr_t>(global) % 16 != 0) {
+        throw simt::Fault("copy_async_part between places that are not aligned to 16 bytes");
+    }
+    if (n_bytes < 0 || n_bytes > 16) {
+        throw simt::Fault("copy_async_part of " + std::to_string(n_bytes) + " bytes, which are not 0 to 16");
+    }
+    simt::Block::current().thread().copies.back().push_back([=] {
+        std::memset(shared, 0, 16);
+        std::memcpy(shared, global, static_cast<size_t>(n_bytes));
+    });
+}
 inline void copy_async_commit() {
     simt::Block::current().thread().copies.emplace_back();
 }
@@ -43,6 +55,15 @@ void copy_async_wait() {
         }
         groups.pop_front();
     }
+}
+
+// --- arithmetic
+
+inline int dot_u8_s8(uint32_t a, uint32_t b, int sum) {
+    for (int i = 0; i < 32; i += 8) {
+        sum += int(a >> i & 0xFF) * int8_t(b >> i & 0xFF);
+    }
+    return sum;
 }
 
 // --- matrix products of a warp. g = lane / 4, t = lane % 4; each register holds neighbours of a row of A, of a column

@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <device/launch.cuh>
+
+#include "matrix_vector.h"
+#include "matrix_vector_block.cuh"
+#include "matrix_vector_layout.h"
+#include "matrix_vector_result.cuh"
+#include "weight_blocks_32.cuh"
+#include "weight_blocks_f16.cuh"
+#include "weight_blocks_k.cuh"
+
+namespace orin::cuda {
+
+namespace {
+
+constexpr int free_shared_bytes = 48 * 1024;  // more is to be asked for
+constexpr int most_panel_bytes = 24 * 1024;
+
+__device__ __forceinline__ VectorJob job_of(const MatrixParams & p, const VectorLayout & layout) {
+    if (p.gate != Gate::none) {
+        return {0, 2, int(blockIdx.x) * layout.rows_per_block, p.matrices[0].n_rows};
+    }
+    int matrix = 0;
+    for (int i = 1; i < max_matrices; i++) {
+        matrix = i < p.n_matrices && int(blockIdx.x) >= layout.first_blocks[i] ? i : matrix;
+    }
+    const int first = matrix == 0 ? 0 : matrix == 1 ? layout.first_blocks[1] : layout.first_blocks[2];
+    return {matrix, 1, (int(blockIdx.x) - first) * layout.rows_per_block, matrix_of(p, matrix).n_rows};
+}
+
+// is_f16: or else any quantized type, which all blocks of a matrix have
+template <bool is_f16, int rows_per_warp, int columns>
+__global__ void __launch_bounds__(vector_threads, columns == 1 ? 2 : 1)
+    matrix_vector_kernel(MatrixParams p, VectorLayout layout) {
+    char * shared = shared_memory<char>();
+    const VectorJob job = job_of(p, layout);
+    const VectorResult<columns> result(p, layout, job);
+    if constexpr (is_f16) {
+        VectorBlock<WeightType::f16, rows_per_warp, columns>(p, layout, job, shared).run();
+    } else {
+        switch (matrix_of(p, job.matrix).type) {
+            case WeightType::f16:
+                break;
+            case WeightType::q8_0:
+                VectorBlock<WeightType::q8_0, rows_per_warp, columns>(p, layout, job, shared).run();
+                break;
+            case WeightType::q4_0:
+                VectorBlock<WeightType::q4_0, rows_per_warp, columns>(p, layout, job, shared).run();
+                break;
+            case WeightType::q4_1:
+                VectorBlock<WeightType::q4_1, rows_per_warp, columns>(p, layout, job, shared).run();
+                break;
+            case WeightType::q4_K:
+                VectorBlock<WeightType::q4_K, rows_per_warp, columns>(p, layout, job, shared).run();
+                break;
+            case WeightType::q5_K:
+                VectorBlock<WeightType::q5_K, rows_per_warp, columns>(p, layout, job, shared).run();
+                break;
+            case WeightType::q6_K:
+                VectorBlock<WeightType::q6_K, rows_per_warp, columns>(p, layout, job, shared).run();
+                break;
+        }
+    }
+    __syncthreads();
+    result.store(p, layout, job, reinterpret_cast<const float *>(shared + layout.results));
+}
+
+// --- sizes
+
+struct PieceSize {
+    int values;
+    int bytes;
+    int alignment;
+};
+
+PieceSize piece_size(WeightType type) {
+    switch (type) {
+        case WeightType::f16:
+            return {PieceOf<WeightType::f16>::values, PieceOf<WeightType::f16>::bytes, 16};
+        case WeightType::q8_0:
+            return {PieceOf<WeightType::q8_0>::values, PieceOf<WeightType::q8_0>::bytes, 2};
+        case WeightType::q4_0:
+            return {PieceOf<WeightType::q4_0>::values, PieceOf<WeightType::q4_0>::bytes, 2};
+        case WeightType::q4_1:
+            return {PieceOf<WeightType::q4_1>::values, PieceOf<WeightType::q4_1>::bytes, 4};
+        case WeightType::q4_K:
+            return {PieceOf<WeightType::q4_K>::values, PieceOf<WeightType::q4_K>::bytes, 16};
+        case WeightType::q5_K:
+            return {PieceOf<WeightType::q5_K>::values, PieceOf<WeightType::q5_K>::bytes, 16};
+        case WeightType::q6_K:
+            return {PieceOf<WeightType::q6_K>::values, PieceOf<WeightType::q6_K>::bytes, 2};
+    }
+    return {};
+}
+
+constexpr int divide_up(int64_t n, int64_t by) {
+    return int((n + by - 1) / by);
+}
+
+int columns_of(const MatrixParams & p) {
+    return p.n_tokens <= 2 ? p.n_tokens : p.n_tokens <= 4 ? 4 : 8;
+}
+
+int rows_per_warp_of(const MatrixParams & p) {
+    return columns_of(p) == 1 ? p.rows_per_warp : std::min(p.rows_per_warp, 2);
+}
+
+bool has_int8_results(const MatrixParams & p) {
+    return p.out_rows.rows != nullptr && p.out_rows.format == RowFormat::int8;
+}
+
+VectorLayout layout_of(const MatrixParams & p) {
+    VectorLayout layout{};
+    layout.n_splits = 1;
+    while (layout.n_splits < vector_warps && layout.n_splits * 2 <= p.n_splits) {
+        layout.n_splits *= 2;
+    }
+    const int n_matrices = p.gate == Gate::none ? 1 : 2;  // of a block
+    const int rows_per_pass = vector_warps / layout.n_splits * rows_per_warp_of(p);
+    layout.rows_per_block = has_int8_results(p) ? row_group_values : rows_per_pass;
+    layout.n_passes = layout.rows_per_block / rows_per_pass * n_matrices;
+    int bytes = 0;
+    int n_blocks = 0;
+    for (int i = 0; i < p.n_matrices; i++) {
+        bytes = std::max(bytes, piece_size(p.matrices[i].type).bytes);
+        layout.first_blocks[i] = n_blocks;
+        n_blocks += divide_up(p.matrices[i].n_rows, layout.rows_per_block);
+    }
+    layout.slot_bytes = bytes + 16;  // rows may begin at any multiple of their alignment
+    constexpr int step = 2048;       // a multiple of all pieces
+    const int bytes_of_step =
+        p.input.format == RowFormat::f32 ? step * 4 : step / record_values * int(sizeof(ActivationRecord));
+    const int n_steps = std::max(1, most_panel_bytes / (bytes_of_step * p.n_tokens));
+    layout.panel_values = std::min(n_steps * step, divide_up(p.input.n_values, step) * step);
+    layout.slots = bytes_of_step * (layout.panel_values / step) * p.n_tokens;
+    layout.results = layout.slots + vector_warps * vector_slots * layout.slot_bytes;
+    layout.end =
+        layout.results + layout.n_splits * n_matrices * layout.rows_per_block * columns_of(p) * int(sizeof(float));
+    return layout;
+}
+
+// --- launches
+
+template <bool is_f16, int rows_per_warp, int columns>
+cudaError_t launch_kernel(const MatrixParams & p, cudaStream_t stream) {
+    const VectorLayout layout = layout_of(p);
+    const auto kernel = matrix_vector_kernel<is_f16, rows_per_warp, columns>;
+    if (layout.end > free_shared_bytes) {
+        // Always the same, as launches of other shapes may be on their way.
+        constexpr int most = 160 * 1024;
+        if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+            error != cudaSuccess) {
+            return error;
+        }
+    }
+    int n_blocks = 0;
+    for (int i = 0; i < (p.gate == Gate::none ? p.n_matrices : 1); i++) {
+        n_blocks += divide_up(p.matrices[i].n_rows, layout.rows_per_block);
+    }
+    ORIN_LAUNCH(kernel, unsigned(n_blocks), vector_threads, size_t(layout.end), stream, p, layout);
+    return cudaGetLastError();
+}
+
+template <int rows_per_warp, int columns>
+cudaError_t launch(const MatrixParams & p, cudaStream_t stream) {
+    return p.input.format == RowFormat::f32 ? launch_kernel<true, rows_per_warp, columns>(p, stream)
+                                            : launch_kernel<false, rows_per_warp, columns>(p, stream);
+}
+
+bool is_readable(const MatrixParams & p, const WeightMatrix & matrix) {
+    const bool is_f16 = matrix.type == WeightType::f16;
+    const int32_t block_values = weight_block_values(matrix.type);
+    return matrix.n_rows > 0 && p.input.format == (is_f16 ? RowFormat::f32 : RowFormat::int8) && block_values > 0 &&
+           p.input.n_values % block_values == 0 && matrix.row_bytes % piece_size(matrix.type).alignment == 0 &&
+           matrix.row_bytes >= int64_t(p.input.n_values) / block_values * weight_block_bytes(matrix.type);
+}
+
+bool is_aligned(const void * pointer) {
+    return pointer != nullptr && reinterpret_cast<uintptr_t>(pointer) % 16 == 0;
+}
+
+bool has_pointers(const MatrixParams & p) {
+    for (int i = 0; i < p.n_matrices; i++) {
+        const bool is_written = p.out_rows.rows == nullptr && (p.gate == Gate::none || i == 0);
+        if (!is_aligned(p.matrices[i].rows) || (is_written && p.matrices[i].out == nullptr)) {
+            return false;
+        }
+    }
+    return is_aligned(p.input.rows) && (p.out_rows.rows == nullptr || is_aligned(p.out_rows.rows));
+}
+
+}  // namespace
+
+MatrixVectorCut matrix_vector_cut(const MatrixParams & p, int32_t n_multiprocessors) {
+    const int64_t n_warps = int64_t(n_multiprocessors) * 3 * vector_warps;  // at once
+    int64_t n_rows = 0;
+    int n_pieces = 1;
+    for (int i = 0; i < p.n_matrices; i++) {
+        n_rows += p.matrices[i].n_rows;
+        n_pieces = std::max(n_pieces, divide_up(p.input.n_values, piece_size(p.matrices[i].type).values));
+    }
+    MatrixVectorCut cut = {1, 1};
+    while (cut.rows_per_warp < 4 && n_rows >= n_warps * cut.rows_per_warp * 4) {
+        cut.rows_per_warp *= 2;
+    }
+    while (cut.n_splits < vector_warps && cut.n_splits * 2 <= n_pieces && n_rows * cut.n_splits * 2 <= n_warps) {
+        cut.n_splits *= 2;
+    }
+    return cut;
+}
+
+bool can_matrix_vector(const MatrixParams & p) {
+    const bool is_gate = p.gate != Gate::none;
+    if (p.n_tokens < 0 || p.n_tokens > matrix_vector_max_tokens || p.n_matrices < 1 || p.n_matrices > max_matrices ||
+        p.input.n_values <= 0 || p.input.n_values % row_group_values != 0 ||
+        (p.rows_per_warp != 1 && p.rows_per_warp != 2 && p.rows_per_warp != 4) || p.n_splits < 1 ||
+        (is_gate && (p.n_matrices != 2 || p.matrices[0].n_rows != p.matrices[1].n_rows ||
+                     p.matrices[0].type != p.matrices[1].type)) ||
+        ((p.residual != nullptr || p.out_rows.rows != nullptr) && p.n_matrices != 1 && !is_gate)) {
+        return false;
+    }
+    for (int i = 0; i < p.n_matrices; i++) {
+        if (!is_readable(p, p.matrices[i])) {
+            return false;
+        }
+    }
+    return p.out_rows.rows == nullptr ||
+           (p.out_rows.n_values == p.matrices[0].n_rows &&
+            (p.out_rows.format != RowFormat::int8 || p.out_rows.n_values % row_group_values == 0));
+}
+
+cudaError_t matrix_vector(const MatrixParams & p, cudaStream_t stream) {
+    if (!can_matrix_vector(p) || (p.n_tokens > 0 && !has_pointers(p))) {
+        return cudaErrorInvalidValue;
+    }
+    const int rows_per_warp = rows_per_warp_of(p);
+    switch (columns_of(p)) {
+        case 0:
+            return cudaSuccess;
+        case 1:
+            return rows_per_warp == 1   ? launch<1, 1>(p, stream)
+                   : rows_per_warp == 2 ? launch<2, 1>(p, stream)
+                                        : launch<4, 1>(p, stream);
+        case 2:
+            return rows_per_warp == 1 ? launch<1, 2>(p, stream) : launch<2, 2>(p, stream);
+        case 4:
+            return rows_per_warp == 1 ? launch<1, 4>(p, stream) : launch<2, 4>(p, stream);
+        default:
+            return rows_per_warp == 1 ? launch<1, 8>(p, stream) : launch<2, 8>(p, stream);
+    }
+}
+
+}  // namespace orin::cuda
