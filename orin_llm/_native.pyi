@@ -107,6 +107,17 @@ class Sampler:
     ) -> None: ...
     def see(self, token: int) -> None: ...
 
+class KernelChoice(TypedDict):
+    """A choice that `EngineParams.kernels` may make, and its range."""
+
+    name: str
+    least: int
+    most: int
+    values: list[int]  # where only these are meant; else []
+    what: str
+
+def kernel_choices() -> list[KernelChoice]: ...
+
 class EngineParams:
     def __init__(
         self,
@@ -117,6 +128,7 @@ class EngineParams:
         threads: int,
         kv_type: str,
         hooks: Set[str],
+        kernels: dict[str, int] = ...,
         page_size: int,
         kv_pages: int,
         prefix_cache: bool,
@@ -159,6 +171,9 @@ class Runner:
     def kv_memory(self) -> str: ...  # how the KV cache gets memory; "" where it is not paged
     @property
     def hooks(self) -> set[str]: ...  # that serve this model on this device
+    @property
+    def kernels(self) -> dict[str, int]: ...  # choices by name; {} where no GPU computes in pages
+    def matrix_report(self) -> dict[str, Any]: ...  # n_served, n_stock, n_cublas, reason
     def rope_store_report(self) -> dict[str, Any]: ...  # n_layers, n_stock, reason
     def submit(
         self,

@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from orin_llm.cli.bench_options import EnginesOptions
 from orin_llm.cli.chat import chat
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import AnswerOptions, EngineOptions, HooksFlag, SamplingOptions, flag
@@ -62,6 +63,21 @@ def test_every_flag_has_its_own_environment_mirror(command: object) -> None:
         name = option.envvar.removeprefix("ORIN_LLM_").replace("_", "-").lower()
         assert f"--{name}" in declared
     assert len(set(mirrors)) == len(mirrors) > 15
+
+
+@pytest.mark.parametrize("make", [EngineOptions, EnginesOptions])
+def test_choices_of_kernels_reach_the_engine(
+    make: type[EngineOptions] | type[EnginesOptions],
+) -> None:
+    def config(kernels: str | None) -> EngineConfig:
+        options = make(kernels=kernels)
+        return options.config() if isinstance(options, EngineOptions) else options.configs()[0]
+
+    assert config("splits=2,vector_rows=1").kernels.chosen == {"splits": 2, "vector_rows": 1}
+    assert config(None) == EngineConfig()
+    for wrong in ("", "rows=1"):
+        with pytest.raises(UsageError, match="known choices are vector_tokens"):
+            config(wrong)
 
 
 def test_the_answer_limit_is_positive_or_minus_one() -> None:

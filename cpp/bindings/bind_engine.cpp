@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -35,8 +36,9 @@ void translate(std::exception_ptr pointer) {
 }
 
 EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
-                           const std::string & kv_type, const std::set<std::string> & hooks, int32_t page_size,
-                           int32_t kv_pages, bool prefix_cache) {
+                           const std::string & kv_type, const std::set<std::string> & hooks,
+                           std::map<std::string, int32_t> kernels, int32_t page_size, int32_t kv_pages,
+                           bool prefix_cache) {
     EngineParams params;
     params.n_ctx = n_ctx;
     params.chunk_size = chunk_size;
@@ -48,7 +50,9 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
     params.uploads = hooks.count("uploads") > 0;
     params.lanes = hooks.count("lanes") > 0;
     params.gather = hooks.count("gather") > 0;
+    params.matrices = hooks.count("matrices") > 0;
     params.growth = hooks.count("growth") > 0;
+    params.kernels = std::move(kernels);
     const Paging paged = hooks.count("attention") > 0 ? Paging::on : Paging::cells_only;
     params.paging = hooks.count("pages") > 0 ? paged : Paging::off;
     params.page_size = page_size;
@@ -127,9 +131,18 @@ void bind_engine(py::module_ & m) {
              py::arg("params"), py::kw_only(), py::arg("penalty_window"), py::arg("logit_bias"))
         .def("see", &Sampler::see, py::arg("token"));
 
+    m.def("kernel_choices", [] {
+        py::list result;
+        for (const ChoiceRange & range : choice_ranges()) {
+            result.append(to_dict(range));
+        }
+        return result;
+    });
+
     py::class_<EngineParams>(m, "EngineParams")
         .def(py::init(&engine_params), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"),
-             py::arg("threads"), py::arg("kv_type"), py::arg("hooks"), py::arg("page_size"), py::arg("kv_pages"),
+             py::arg("threads"), py::arg("kv_type"), py::arg("hooks"),
+             py::arg("kernels") = std::map<std::string, int32_t>(), py::arg("page_size"), py::arg("kv_pages"),
              py::arg("prefix_cache"));
 
     py::class_<CompletionHandle>(m, "Completion")
@@ -159,9 +172,11 @@ void bind_engine(py::module_ & m) {
                                [](const RunnerHandle & runner) { return runner.stepper().params().chunk_size; })
         .def_property_readonly("hooks", [](const RunnerHandle & runner) { return runner.stepper().hooks_in_use(); })
         .def_property_readonly("kv_memory", [](const RunnerHandle & runner) { return runner.stepper().kv_memory(); })
+        .def_property_readonly("kernels", [](const RunnerHandle & runner) { return runner.stepper().kernels(); })
         .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
         .def("rope_store_report",
              [](const RunnerHandle & runner) { return to_dict(runner.stepper().rope_store_report()); })
+        .def("matrix_report", [](const RunnerHandle & runner) { return to_dict(runner.stepper().matrix_report()); })
         .def(
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,

@@ -6,6 +6,7 @@
 #include "../kv/kv_pool.h"
 #include "attention_probe.h"
 #include "chain_probe.h"
+#include "choice_probe.h"
 #include "convert.h"
 #include "convert_pages.h"
 #include "custom_op_probe.h"
@@ -140,6 +141,7 @@ void bind_testing(py::module_ & m) {
         .def_property_readonly("how", [](KvStorageProbe & probe) { return probe.storage().growth().how; });
 
     bind_attention_probe(m);
+    bind_choice_probe(m);
     bind_graph_probe(m);
     bind_rope_store_probe(m);
 #ifdef ORIN_CUDA

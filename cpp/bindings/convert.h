@@ -6,6 +6,8 @@
 #include <string_view>
 
 #include "../hooks/rope_store_hook.h"
+#include "../matrix/choices.h"
+#include "../matrix/matrix_report.h"
 #include "../rope/rope_counters.h"
 
 namespace orin {
@@ -38,6 +40,25 @@ inline pybind11::dict to_dict(const RopeStoreReport & report) {
     result["n_layers"] = report.n_layers;
     result["n_stock"] = report.n_stock;
     result["reason"] = report.reason;
+    return result;
+}
+
+inline pybind11::dict to_dict(const MatrixReport & report) {
+    pybind11::dict result;
+    result["n_served"] = report.n_served;
+    result["n_stock"] = report.n_stock;
+    result["n_cublas"] = report.n_cublas;
+    result["reason"] = report.reason;
+    return result;
+}
+
+inline pybind11::dict to_dict(const ChoiceRange & range) {
+    pybind11::dict result;
+    result["name"] = range.name;
+    result["least"] = range.least;
+    result["most"] = range.most;
+    result["values"] = pybind11::cast(range.values);
+    result["what"] = range.what;
     return result;
 }
 

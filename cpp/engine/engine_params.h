@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace orin {
@@ -20,11 +21,13 @@ struct EngineParams {
     std::string kv_type = "f16";
     bool rope = true;
     // On a GPU that has all layers, where memory is paged:
-    bool sampling = true;  // tokens are drawn there
-    bool uploads = true;   // inputs go there through pinned memory
-    bool lanes = true;     // steps without prompt tokens are padded to few sizes
-    bool gather = true;    // prompts' attention reads what is gathered from pages
-    bool growth = true;    // the KV cache gets memory as it needs it, where that works
+    bool sampling = true;                    // tokens are drawn there
+    bool uploads = true;                     // inputs go there through pinned memory
+    bool lanes = true;                       // steps without prompt tokens are padded to few sizes
+    bool gather = true;                      // prompts' attention reads what is gathered from pages
+    bool matrices = true;                    // products of weights are computed by our kernels
+    bool growth = true;                      // the KV cache gets memory as it needs it, where that works
+    std::map<std::string, int32_t> kernels;  // MatrixChoices by name, in place of those for the device
     Paging paging = Paging::on;
     int32_t page_size = 16;
     int32_t kv_pages = 0;  // that sequences and cached prefixes may take together; holds n_ctx tokens at least

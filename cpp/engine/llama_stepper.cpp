@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <random>
 
+#include "../matrix/device_choices.h"
 #include "gpu.h"
 #include "gpu_computer.h"
 #include "runtime.h"
@@ -41,6 +42,13 @@ std::unique_ptr<GpuComputer> make_gpu_computer(PagedKv & pages, const EnginePara
     const auto what = [] { return "an engine could not be made on the GPU"; };
     on_gpu(model.gpu(), what, [&] { computer = std::make_unique<GpuComputer>(pages, params, model); });
     return computer;
+}
+
+MatrixChoices make_choices(ggml_backend_dev_t gpu, const EngineParams & params) {
+    MatrixChoices choices;
+    const auto what = [] { return "an engine could not be made on the GPU"; };
+    on_gpu(gpu, what, [&] { choices = with_choices(choices_for(gpu), params.kernels); });
+    return choices;
 }
 
 }  // namespace
@@ -85,11 +93,16 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
         hooks.uploads_to = params_.uploads ? gpu : nullptr;
         hooks.lane_slots = params_.lanes;
         hooks.sampling = on_gpu->sampling();
+        choices_ = make_choices(gpu, params_);
+        if (params_.matrices) {
+            hooks.matrices = choices_;
+        }
     }
     PagedComputer & paged = gpu == nullptr ? *computer : *on_gpu;
     hooks_ = std::make_unique<EngineHooks>(hooks, &paged.hook());
     if (!paged.make_contexts(*model_, *hooks_, stop)) {
         refusal_ = paged.hook().refusal();
+        choices_.reset();
         return false;
     }
     paged_ = &paged;
@@ -112,7 +125,12 @@ void LlamaStepper::note_hooks() {
     note("growth", is_paged() && paged_->pool().storage()->growth().grows);
     note("uploads", hooks_->uploads() != nullptr);
     note("lanes", on_gpu_ != nullptr && params_.lanes);
+    note("matrices", hooks_->matrix_report().n_served > 0);
     note("sampling", hooks_->sampling() != nullptr);
+}
+
+std::map<std::string, int32_t> LlamaStepper::kernels() const {
+    return choices_ ? to_map(*choices_) : std::map<std::string, int32_t>();
 }
 
 std::string LlamaStepper::kv_memory() const {

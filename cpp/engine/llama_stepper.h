@@ -1,7 +1,9 @@
 // A model that computes what a scheduler plans, step by step, on the caller's thread.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -29,6 +31,9 @@ class LlamaStepper : public Stepper {
     const EngineParams & params() const { return params_; }
     RopeCounters rope_counters() const { return hooks_->rope_counters(); }
     RopeStoreReport rope_store_report() const { return hooks_->rope_store().report(); }
+    MatrixReport matrix_report() const { return hooks_->matrix_report(); }
+    // What kernels are chosen and cut by, as MatrixChoices names it; none where no GPU computes in pages.
+    std::map<std::string, int32_t> kernels() const;
     // All 0 where inputs are not uploaded.
     UploadCounters upload_counters() const;
     // Those of our hooks that serve this model on this device, by the names of EngineConfig.
@@ -55,6 +60,7 @@ class LlamaStepper : public Stepper {
     const EngineParams params_;
     std::string refusal_;
     std::set<std::string> hooks_in_use_;
+    std::optional<MatrixChoices> choices_;
     std::unique_ptr<Scheduler> scheduler_;
     std::unique_ptr<EngineHooks> hooks_;
     PagedComputer * paged_ = nullptr;

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "../kv/paged_hook.h"
+#include "../matrix/cublas_marks.h"
 #include "ggml.h"
 #include "include/orin_hooks.h"
 #include "llama-graph.h"
@@ -45,6 +46,19 @@ void EngineHooks::rope_store_graph_built(ggml_context * context, ggml_cgraph & g
     if (config_.rope) {
         rope_store_.graph_built(context, graph, layers);
     }
+}
+
+void EngineHooks::mark_products(ggml_cgraph & graph) {
+    const int32_t n_products = config_.matrices ? mark_cublas(graph, config_.matrices->cublas_tokens) : 0;
+    int32_t most = n_cublas_products_;
+    while (most < n_products && !n_cublas_products_.compare_exchange_weak(most, n_products)) {
+    }
+}
+
+MatrixReport EngineHooks::matrix_report() const {
+    MatrixReport report;
+    report.n_cublas = n_cublas_products_;
+    return report;
 }
 
 RopeTable & EngineHooks::table_for(const RopeParams & params) {
@@ -94,6 +108,7 @@ void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memor
     } catch (const std::bad_alloc &) {
         // nodes without a table take the stock path
     }
+    engine.mark_products(*result.get_gf());
     if (engine.sampling() != nullptr) {
         orin::use_device_sampling(result, *engine.sampling());
     }

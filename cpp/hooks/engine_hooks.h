@@ -2,12 +2,16 @@
 // (cb_eval null, cb_eval_user_data = this), never through a global.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "../matrix/choices.h"
+#include "../matrix/matrix_report.h"
 #include "../rope/rope_counters.h"
 #include "../rope/rope_table.h"
 #include "rope_store_hook.h"
@@ -27,6 +31,7 @@ struct HookConfig {
     ggml_backend_dev_t uploads_to = nullptr;  // inputs go there through pinned memory
     bool lane_slots = false;                  // a graph slot for each power of two of outputs
     SamplingSetup * sampling = nullptr;       // tokens are drawn there
+    std::optional<MatrixChoices> matrices;    // products of weights are computed there as these say
 };
 
 // Must outlive every context it was given to: the nodes of their graphs hold addresses of its tables.
@@ -46,6 +51,10 @@ class EngineHooks {
     // The same for the layers of our KV cache on a GPU, before other hooks change the graph.
     void rope_store_graph_built(ggml_context * context, ggml_cgraph & graph, const std::vector<PagedLayer> & layers);
 
+    // Marks products that stay llama.cpp's, after other hooks have changed the graph. Several contexts may call at
+    // once.
+    void mark_products(ggml_cgraph & graph);
+
     // Pages of the KV cache, or null.
     PagedHook * paged() const { return paged_; }
     // What takes the inputs of graphs, or null.
@@ -57,6 +66,7 @@ class EngineHooks {
     size_t n_rope_tables() const;
     size_t rope_table_bytes() const;
     const RopeStoreHook & rope_store() const { return rope_store_; }
+    MatrixReport matrix_report() const;
 
    private:
     RopeTable & table_for(const RopeParams & params);
@@ -65,6 +75,7 @@ class EngineHooks {
     PagedHook * const paged_;
     const std::unique_ptr<UploadRing> uploads_;
     RopeStoreHook rope_store_;
+    std::atomic<int32_t> n_cublas_products_{0};
     RopeTally rope_tally_;
     mutable std::mutex tables_lock_;
     std::vector<std::unique_ptr<RopeTable>> rope_tables_;

@@ -10,7 +10,7 @@ using cuda::WeightType;
 
 constexpr std::array<const char *, cuda::n_weight_types> type_names = {"f16",  "q8_0", "q4_0", "q4_1",
                                                                        "q4_K", "q5_K", "q6_K"};
-constexpr int32_t most_tokens = 1 << 20;
+constexpr int32_t most_tokens = 1 << 16;
 const std::string vector_tokens = "vector_tokens";
 
 // Up to how many multiprocessors a launch is short of warps rather than of memory bandwidth: the board has 16 at most.
@@ -24,16 +24,16 @@ struct Field {
 
 const std::vector<Field> & fields() {
     static const std::vector<Field> all = {
-        {{"product_tokens", 1, no_limit, {}, "least tokens of a product on tensor cores"},
+        {{"product_tokens", 0, most_tokens, {}, "least tokens of a product on tensor cores; 0: none are"},
          &MatrixChoices::product_tokens},
-        {{"product_most", 0, no_limit, {}, "most tokens of one; 0: none"}, &MatrixChoices::product_most},
-        {{"cublas_tokens", 1, no_limit, {}, "least tokens of llama.cpp's products that cuBLAS makes"},
+        {{"product_most", 0, most_tokens, {}, "most tokens of one; 0: any number"}, &MatrixChoices::product_most},
+        {{"cublas_tokens", 0, most_tokens, {}, "least tokens of llama.cpp's products that cuBLAS makes; 0: none"},
          &MatrixChoices::cublas_tokens},
         {{"vector_rows", 1, 4, {1, 2, 4}, "rows of weights that a warp has"}, &MatrixChoices::vector_rows},
         {{"splits", 0, 64, {}, "parts that rows of weights are cut into; 0: by their size"}, &MatrixChoices::splits},
         {{"prefetch_bytes", 0, 1 << 28, {}, "of the next weights, asked for ahead; 0: none"},
          &MatrixChoices::prefetch_bytes},
-        {{"gather_tokens", 1, no_limit, {}, "least prompt tokens whose attention gathers pages"},
+        {{"gather_tokens", 0, most_tokens, {}, "least tokens of prompts whose attention gathers pages; 0: none"},
          &MatrixChoices::gather_tokens},
     };
     return all;
@@ -89,16 +89,17 @@ MatrixForm matrix_form(const MatrixChoices & choices, int32_t n_tokens, const st
     if (is_vector) {
         return MatrixForm::vector;
     }
-    const bool is_product = n_tokens >= choices.product_tokens && n_tokens <= choices.product_most;
+    const bool is_product = choices.product_tokens > 0 && n_tokens >= choices.product_tokens &&
+                            (choices.product_most == 0 || n_tokens <= choices.product_most);
     return is_product ? MatrixForm::product : MatrixForm::stock;
 }
 
 const std::vector<ChoiceRange> & choice_ranges() {
     static const std::vector<ChoiceRange> ranges = [] {
         std::vector<ChoiceRange> all = {
-            {vector_tokens, 0, most_tokens, {}, "most tokens of a product row by row, for weights of all types"}};
+            {vector_tokens, 0, most_tokens, {}, "most tokens of a product on ordinary cores; 0: none are"}};
         for (const char * type : type_names) {
-            all.push_back({vector_tokens + "_" + type, 0, most_tokens, {}, std::string("the same for ") + type});
+            all.push_back({vector_tokens + "_" + type, 0, most_tokens, {}, std::string("of weights of ") + type});
         }
         for (const Field & field : fields()) {
             all.push_back(field.range);

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cstdint>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
@@ -13,24 +12,23 @@
 
 namespace orin {
 
-constexpr int32_t no_limit = std::numeric_limits<int32_t>::max();
-
 struct MatrixChoices {
     // Most tokens of a launch of matrix_vector, by the type of its weights; 0: none.
     std::array<int32_t, cuda::n_weight_types> vector_tokens{};
-    // Least and most tokens of a launch of matrix_product, where matrix_vector does not take it. What neither takes is
-    // llama.cpp's.
+    // Least tokens of a launch of matrix_product, where matrix_vector does not take it, and most; 0: none, and any
+    // number. What neither takes is llama.cpp's.
     int32_t product_tokens = 1;
-    int32_t product_most = no_limit;
+    int32_t product_most = 0;
     // Least tokens from which a product that stays llama.cpp's is made by cuBLAS, of weights decoded to f16, where
-    // llama.cpp would take its own kernel for quantized ones. no_limit: never.
-    int32_t cublas_tokens = no_limit;
+    // llama.cpp would take its own kernel for quantized ones (cublas_marks.h); 0: never.
+    int32_t cublas_tokens = 0;
 
     int32_t vector_rows = 1;     // of weights that a warp of matrix_vector has: 1, 2 or 4
     int32_t splits = 0;          // parts that rows are cut into (MatrixParams::n_splits); 0: as the kernel would
     int32_t prefetch_bytes = 0;  // of the next weights, that launches before them ask the L2 cache for; 0: none
 
-    // Least prompt tokens of a step whose attention gathers what they see, instead of reading pages.
+    // Least tokens of a step with prompt tokens whose attention gathers what they see, instead of reading pages; 0:
+    // none.
     int32_t gather_tokens = 1;
 };
 

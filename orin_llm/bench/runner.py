@@ -45,6 +45,7 @@ class EngineRunner:
         return {
             "name": f"orin-llm {hooks_text(config.hooks)}",
             "hooks": self.engine.backend["hooks"],
+            "kernels": self.engine.backend.get("kernels", {}),
             "threads": self.engine.threads,
             "chunk_size": self.engine.chunk_size,
             "page_size": config.page_size,

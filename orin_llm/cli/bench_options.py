@@ -11,6 +11,7 @@ from orin_llm.cli.options import (
     MODEL,
     GpuLayersFlag,
     HooksFlag,
+    KernelsFlag,
     KvMemoryFlag,
     ModelFlag,
     PrefixCacheFlag,
@@ -127,12 +128,14 @@ class EnginesOptions:
     kv_memory: KvMemoryFlag = None
     prefix_cache: PrefixCacheFlag = True
     hooks: HooksFlag = "all"
+    kernels: KernelsFlag = None
 
     def configs(self) -> tuple[EngineConfig, ...]:
         """One configuration for each combination; UsageError where a value cannot be."""
         from orin_llm.bench.lengths import parse_numbers
-        from orin_llm.engine import EngineConfig, Hooks
+        from orin_llm.engine import EngineConfig, Hooks, Kernels
 
+        kernels = Kernels() if self.kernels is None else Kernels.parse(self.kernels)
         return tuple(
             EngineConfig(
                 threads=threads,
@@ -143,6 +146,7 @@ class EnginesOptions:
                 kv_memory=self.kv_memory,
                 prefix_cache=self.prefix_cache,
                 hooks=Hooks.parse(self.hooks),
+                kernels=kernels,
             )
             for threads, chunk_size, page_size, kv_type in product(
                 parse_numbers(self.threads, "-t"),

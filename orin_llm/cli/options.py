@@ -66,7 +66,16 @@ HooksFlag = Annotated[
         "--hooks",
         panel=MODEL,
         help="Changes to llama.cpp: all, none, or -NAME,... for all but these. Names: rope, "
-        "pages, attention, sampling, uploads, lanes, gather, growth.",
+        "pages, attention, sampling, uploads, lanes, gather, matrices, growth.",
+    ),
+]
+KernelsFlag = Annotated[
+    str | None,
+    flag(
+        "--kernels",
+        panel=MODEL,
+        metavar="NAME=VALUE,…|@FILE",
+        help="GPU: choices of kernels, in place of the defaults for the device; @: a JSON file.",
     ),
 ]
 
@@ -105,10 +114,11 @@ class EngineOptions:
     kv_memory: KvMemoryFlag = None
     prefix_cache: PrefixCacheFlag = True
     hooks: HooksFlag = "all"
+    kernels: KernelsFlag = None
 
     def config(self) -> EngineConfig:
         """The engine's configuration; UsageError where a value cannot be."""
-        from orin_llm.engine import EngineConfig, Hooks
+        from orin_llm.engine import EngineConfig, Hooks, Kernels
 
         return EngineConfig(
             n_ctx=self.ctx_size,
@@ -116,6 +126,7 @@ class EngineOptions:
             threads=self.threads,
             gpu_layers=self.gpu_layers,
             hooks=Hooks.parse(self.hooks),
+            kernels=Kernels() if self.kernels is None else Kernels.parse(self.kernels),
             kv_type=self.kv_type,
             page_size=self.page_size,
             kv_memory=self.kv_memory,

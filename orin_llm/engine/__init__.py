@@ -3,6 +3,7 @@
 from orin_llm.engine.completion import Completion
 from orin_llm.engine.config import EngineConfig, Hooks, SamplingParams
 from orin_llm.engine.engine import Engine
+from orin_llm.engine.kernels import Kernels
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.engine.request import Request
 from orin_llm.engine.result import Chunk, KvStats, Result, Timings, TokenLogprobs
@@ -14,6 +15,7 @@ __all__ = [
     "Engine",
     "EngineConfig",
     "Hooks",
+    "Kernels",
     "KvStats",
     "LoadProgress",
     "Request",

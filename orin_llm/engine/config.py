@@ -7,11 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from orin_llm.engine.field_types import check_field_types
+from orin_llm.engine.kernels import FORM, Kernels
 from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
 from orin_llm.gguf.footprint import KV_TYPES
 
-HOOK_NAMES = ("rope", "pages", "attention", "sampling", "uploads", "lanes", "gather", "growth")
+HOOK_NAMES = (
+    "rope",
+    "pages",
+    "attention",
+    "sampling",
+    "uploads",
+    "lanes",
+    "gather",
+    "matrices",
+    "growth",
+)
 _PAGE_SIZES = "8, 16, 32, 64, 128 or 256"
 MAX_BATCH = 64
 INT32_MAX = (1 << 31) - 1
@@ -71,6 +82,7 @@ class EngineConfig:
         threads: CPU threads; 0 takes the physical cores that the process may use.
         gpu_layers: layers kept on the GPU; -1 is all of them, if there is one; 0: no GPU is used.
         hooks: our changes to llama.cpp; text is read as by `Hooks.parse`.
+        kernels: choices of kernels on a GPU; text is read as by `Kernels.parse`.
         kv_type: element type of the KV cache.
         page_size: tokens in a page of the KV cache, a power of two.
         kv_memory: what the KV cache may hold of all completions and earlier prompts together, in
@@ -87,6 +99,7 @@ class EngineConfig:
     threads: int = 0
     gpu_layers: int = -1
     hooks: Hooks = field(default_factory=Hooks)
+    kernels: Kernels = field(default_factory=Kernels)
     kv_type: str = "f16"
     page_size: int = 16
     kv_memory: str | int | None = None
@@ -99,6 +112,10 @@ class EngineConfig:
             object.__setattr__(self, "hooks", Hooks.parse(self.hooks))
         elif not isinstance(self.hooks, Hooks):
             raise UsageError(f"hooks is {self.hooks!r}: expected Hooks, or text such as 'none'")
+        if isinstance(self.kernels, str):
+            object.__setattr__(self, "kernels", Kernels.parse(self.kernels))
+        elif not isinstance(self.kernels, Kernels):
+            raise UsageError(f"kernels is {self.kernels!r}: expected Kernels, or text: {FORM}")
         check_field_types(self)
         _require(
             self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22,

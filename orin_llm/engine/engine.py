@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from orin_llm import _native
 from orin_llm.closeable import Closeable
-from orin_llm.engine.config import HOOK_NAMES, EngineConfig
+from orin_llm.engine.backend import describe_backend
+from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.kv_memory import KvMemory, KvRoom
 from orin_llm.engine.loaded_model import LoadedModel, read_model_header
 from orin_llm.engine.progress import LoadProgress
@@ -68,6 +69,7 @@ class Engine(Closeable, LoadedModel):
             threads=self.threads,
             kv_type=self.config.kv_type,
             hooks=self.config.hooks.enabled,
+            kernels=dict(self.config.kernels.chosen),
             page_size=self.config.page_size,
             kv_pages=room.pages,
             prefix_cache=self.config.prefix_cache,
@@ -172,8 +174,9 @@ class Engine(Closeable, LoadedModel):
 
     def describe(self) -> dict[str, object]:
         """What the engine tells who attaches to its statistics: the model and how it runs."""
-        hooks = self.backend["hooks"]
-        config = {**asdict(self.config), "hooks": hooks}
+        backend = self.backend
+        config = {**asdict(self.config), "hooks": backend["hooks"]}
+        config["kernels"] = backend.get("kernels", {})
         config |= {"n_ctx": self.n_ctx, "threads": self.threads}
         return {"model": str(self.model_path.absolute()), "config": config}
 
@@ -199,45 +202,16 @@ class Engine(Closeable, LoadedModel):
         return self.runner.is_paged
 
     @property
-    def backend(self) -> dict[str, object]:
+    def backend(self) -> dict[str, Any]:
         """Where the work runs and which of our hooks are on, for machine-readable output.
 
         A hook that was asked for and does not serve this model or device is `unavailable`; `note`
-        says why pages or sampling are, or which layers on a GPU keep llama.cpp's RoPE. `kv_memory`
-        is how the KV cache gets memory, or why that does not grow.
+        says why pages or sampling are, or which layers and products on a GPU stay llama.cpp's.
+        `kv_memory` is how the KV cache gets memory, or why that does not grow. Where a GPU computes
+        in pages, `kernels` are its choices, and `products` counts those of weights in the latest
+        graph: `ours`, `llama.cpp`, and how many of those cuBLAS makes at most (`cublas`).
         """
-        device = self.model.device
-        available = self.runner.hooks
-        asked = self.config.hooks.enabled
-
-        def state(name: str) -> str:
-            if name not in asked:
-                return "off"
-            return "on" if name in available else "unavailable"
-
-        backend: dict[str, object] = {
-            "device": device,
-            "hooks": {name: state(name) for name in HOOK_NAMES},
-        }
-        if self.is_paged:
-            backend["kv_memory"] = self.runner.kv_memory
-        notes = []
-        if self.runner.refusal:
-            notes.append(f"the KV cache is not paged: {self.runner.refusal}")
-        if self.is_paged and device != "cpu" and state("sampling") == "unavailable":
-            notes.append(
-                "tokens are drawn on the CPU, as the GPU cannot look them up in this model"
-            )
-        rope = self.runner.rope_store_report()
-        if rope["n_stock"] > 0:
-            n_layers = rope["n_layers"] + rope["n_stock"]
-            notes.append(
-                f"{rope['n_stock']} of {n_layers} layers keep llama.cpp's RoPE and stores "
-                f"({rope['reason']})"
-            )
-        if notes:
-            backend["note"] = "; ".join(notes)
-        return backend
+        return describe_backend(self)
 
     def close(self) -> None:
         """Stop within the step under way and free the model.
