@@ -3,6 +3,7 @@
 #
 #   scripts/test.sh [PYTEST_ARGUMENT...]
 #
+# Environment: JOBS (default: the number of processors): files of tests that run at the same time.
 # A failed check does not stop the others; the exit status is that of all together.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,9 +37,10 @@ check "preflight corpus under sanitizers" scripts/fuzz.sh corpus
 check "core under sanitizers" scripts/sanitize.sh
 check "kernels for every architecture" scripts/check_kernels.py
 # A shell that runs this in the background ignores SIGINT, and so would every program under test.
-check "pytest" env --default-signal=INT python -m pytest "$@"
+at_once=(-n "${JOBS:-$(nproc)}" --dist loadfile)
+check "pytest" env --default-signal=INT python -m pytest "${at_once[@]}" "$@"
 check "emulated GPU" env PYTHONPATH=scripts python -m native.emulated
-check "pytest on the emulated GPU" env --default-signal=INT ORIN_TEST_GPU=emulated python -m pytest tests/gpu
+check "pytest on the emulated GPU" env --default-signal=INT ORIN_TEST_GPU=emulated python -m pytest "${at_once[@]}" tests/gpu
 
 if [[ ${#failed[@]} -gt 0 ]]; then
     echo "failed: ${failed[*]}" >&2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -22,6 +23,9 @@ collect_ignore = [] if gpu_under_test.KIND else ["gpu"]
 
 # A job in the background of a script ignores Ctrl-C, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# A process of pytest-xdist has them, and programs would believe them rather than their terminal.
+for name in ("COLUMNS", "LINES"):
+    os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session")

@@ -9,10 +9,13 @@ import subprocess
 import sysconfig
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
 
 import pybind11
+
+from orin_llm.host.locking import file_lock
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -39,9 +42,11 @@ KERNELS = (*sorted((TESTS / "kernels").glob("*.cpp")), *sorted((ROOT / "cuda").g
 def build_emulated() -> Path:
     """The module of all kernels for the emulation, compiled where something has changed."""
     command = [CXX, *FLAGS, "-DORIN_EMULATED", f"-I{SIMT / 'include'}"]
-    objects = _compile_all([*command, "-x", "c++"], "emulated", (*KERNELS, *SIMT.glob("*.cpp")))
+    sources = (*KERNELS, *SIMT.glob("*.cpp"))
     module = BUILD / "emulated/orin_kernels.so"
-    run_compiler([CXX, *SANITIZE, "-shared", *map(str, objects), "-o", str(module)])
+    with _alone("emulated"):
+        objects = _compile_all([*command, "-x", "c++"], "emulated", sources)
+        _link([CXX, *SANITIZE, "-shared", *map(str, objects)], module)
     return module
 
 
@@ -54,10 +59,11 @@ def build_cuda(architecture: str, driver: str = "-lcuda") -> Path:
     assert nvcc is not None
     command = [nvcc, "-std=c++17", "-O1", f"-arch=sm_{architecture}"]  # of the host's code
     command.append("-Xcompiler=-fPIC,-fvisibility=hidden")
-    objects = _compile_all(command, f"cuda-{architecture}", KERNELS)
-    module = BUILD / f"cuda-{architecture}/orin_kernels.so"
-    link = [nvcc, "-shared", "-cudart=static", *map(str, objects), driver]
-    run_compiler([*link, "-o", str(module)])
+    folder = f"cuda-{architecture}"
+    module = BUILD / folder / "orin_kernels.so"
+    with _alone(folder):
+        objects = _compile_all(command, folder, KERNELS)
+        _link([nvcc, "-shared", "-cudart=static", *map(str, objects), driver], module)
     return module
 
 
@@ -70,6 +76,18 @@ def gpu_architecture() -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     capability = done.stdout.split("\n")[0].strip()
     return capability.replace(".", "") if done.returncode == 0 else ""
+
+
+def _alone(folder: str) -> AbstractContextManager[int]:
+    """While it is built: tests run in several processes, and each of them builds what it needs."""
+    return file_lock(BUILD / f"{folder}.lock")
+
+
+def _link(command: list[str], result: Path) -> None:
+    """Replace the result, never overwrite it: another process may run it."""
+    new = result.with_name(f"{result.name}.new")
+    run_compiler([*command, "-o", str(new)])
+    os.replace(new, result)
 
 
 def _compile_all(command: list[str], folder: str, sources: Iterable[Path]) -> list[Path]:
@@ -92,9 +110,10 @@ def _compile_all(command: list[str], folder: str, sources: Iterable[Path]) -> li
 def build_program(name: str) -> Path:
     """A program of tests/simt/programs."""
     sources = [SIMT / f"programs/{name}.cpp", *SIMT.glob("*.cpp")]
-    objects = _compile_all([CXX, *FLAGS, f"-I{SIMT / 'include'}"], "programs", sources)
     program = BUILD / name
-    run_compiler([CXX, *SANITIZE, *map(str, objects), "-o", str(program)])
+    with _alone("programs"):
+        objects = _compile_all([CXX, *FLAGS, f"-I{SIMT / 'include'}"], "programs", sources)
+        _link([CXX, *SANITIZE, *map(str, objects)], program)
     return program
 
 
