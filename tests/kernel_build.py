@@ -15,7 +15,9 @@ from pathlib import Path
 
 import pybind11
 
+from native.llama import ccache_environment
 from orin_llm.host.locking import file_lock
+from orin_llm.upstream import cache_dir
 
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
@@ -123,9 +125,11 @@ def compile_where_changed(command: list[str], result: Path) -> None:
     if result.exists() and note.exists() and _is_current(result, note, command):
         return
     dependencies = result.with_name(f"{result.name}.make")
-    run_compiler([*command, "-MD", "-MF", str(dependencies)])
-    names = dependencies.read_text().replace("\\\n", " ").split()[1:]
-    note.write_text(json.dumps({"command": command, "sources": names}))
+    cache = shutil.which("ccache")
+    run_compiler([*([cache] if cache else []), *command, "-MD", "-MF", str(dependencies)])
+    names = dependencies.read_text().replace("\\\n", " ").partition(":")[2].split()
+    # Through the cache they are relative.
+    note.write_text(json.dumps({"command": command, "sources": [str(ROOT / n) for n in names]}))
 
 
 def _is_current(result: Path, note: Path, command: list[str]) -> bool:
@@ -138,8 +142,11 @@ def _is_current(result: Path, note: Path, command: list[str]) -> bool:
 
 
 def run_compiler(command: list[str]) -> None:
-    """Run it; a warning is a failure."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    """Run it; a warning is a failure. With ccache, what another checkout has compiled is a hit."""
+    environment = {**os.environ, **ccache_environment(cache_dir(), ROOT)}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT
+    )
     assert done.returncode == 0 and not done.stderr, done.stderr
 
 
