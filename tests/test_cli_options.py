@@ -73,7 +73,10 @@ def test_choices_of_kernels_reach_the_engine(
         options = make(kernels=kernels)
         return options.config() if isinstance(options, EngineOptions) else options.configs()[0]
 
-    assert config("splits=2,vector_rows=1").kernels.chosen == {"splits": 2, "vector_rows": 1}
+    assert config("product_splits=2,vector_rows=1").kernels.chosen == {
+        "product_splits": 2,
+        "vector_rows": 1,
+    }
     assert config(None) == EngineConfig()
     for wrong in ("", "rows=1"):
         with pytest.raises(UsageError, match="known choices are vector_tokens"):

@@ -23,11 +23,12 @@ def test_text_names_choices() -> None:
         "vector_rows": 4,
         "product_tokens": 3,
     }
-    assert Kernels.parse(" splits = 0 , vector_tokens_q6_K=1 ").chosen == {
-        "splits": 0,
+    assert Kernels.parse(" product_splits = 0 , vector_tokens_q6_K=1 ").chosen == {
+        "product_splits": 0,
         "vector_tokens_q6_K": 1,
     }
-    assert EngineConfig(kernels="splits=2").kernels == Kernels({"splits": 2})  # type: ignore[arg-type]
+    config = EngineConfig(kernels="product_splits=2")  # type: ignore[arg-type]
+    assert config.kernels == Kernels({"product_splits": 2})
     assert EngineConfig().kernels.chosen == {}
 
 
@@ -35,18 +36,24 @@ def test_text_names_choices() -> None:
     "text, message",
     [
         ("", r"'' chooses nothing in ''.*expected NAME=VALUE.*known choices are vector_tokens, "),
-        ("splits", r"'splits' chooses nothing in 'splits' \(--kernels, kernels in Python\)"),
-        ("splits=1,", r"'' chooses nothing in 'splits=1,'"),
+        (
+            "product_splits",
+            r"'product_splits' chooses nothing in 'product_splits' \(--kernels, kernels in Python\)",
+        ),
+        ("product_splits=1,", r"'' chooses nothing in 'product_splits=1,'"),
         ("rows=1", r"unknown choice 'rows' in 'rows=1'.*known choices are .*vector_rows"),
         ("=1", "unknown choice ''"),
-        ("vector_rows=3", r"vector_rows is 3 in .*: expected 1, 2 or 4$"),
-        ("splits=-1", r"splits is '-1' in .*: expected a whole number, 0 … 64$"),
-        ("splits=65", r"splits is 65 in .*: expected a whole number, 0 … 64$"),
-        ("splits=1.0", r"splits is '1\.0'"),
-        ("splits=", "splits is ''"),
-        ("splits=²", "splits is '²'"),
-        (f"splits={'9' * 5000}", "splits is '999"),
-        ("splits=1,vector_rows=1,splits=1", "'splits' is twice in .*: leave one of them out"),
+        ("vector_rows=3", r"vector_rows is 3 in .*: expected 0, 1, 2 or 4$"),
+        ("product_splits=-1", r"product_splits is '-1' in .*: expected a whole number, 0 … 64$"),
+        ("product_splits=65", r"product_splits is 65 in .*: expected a whole number, 0 … 64$"),
+        ("product_splits=1.0", r"product_splits is '1\.0'"),
+        ("product_splits=", "product_splits is ''"),
+        ("product_splits=²", "product_splits is '²'"),
+        (f"product_splits={'9' * 5000}", "product_splits is '999"),
+        (
+            "product_splits=1,vector_rows=1,product_splits=1",
+            "'product_splits' is twice in .*: leave one of them out",
+        ),
     ],
 )
 def test_what_text_cannot_say_is_refused_by_name(text: str, message: str) -> None:
@@ -69,11 +76,17 @@ def test_a_profile_holds_choices_beside_other_things(tmp_path: Path) -> None:
         ("{}", 'expected an object with an object "kernels" of choices'),
         ('{"kernels": [1]}', 'expected an object with an object "kernels" of choices'),
         ('{"kernels": {"rows": 1}}', "unknown choice 'rows' in the profile .*: known choices are "),
-        ('{"kernels": {"splits": "1"}}', "splits is '1' in the profile .*: expected a whole"),
-        ('{"kernels": {"splits": true}}', "splits is True"),
-        ('{"kernels": {"splits": 1.0}}', r"splits is 1\.0"),
-        ('{"kernels": {"splits": NaN}}', "splits is nan"),
-        ('{"kernels": {"splits": 1, "splits": 2}}', "'splits' is twice in the profile"),
+        (
+            '{"kernels": {"product_splits": "1"}}',
+            "product_splits is '1' in the profile .*: expected a whole",
+        ),
+        ('{"kernels": {"product_splits": true}}', "product_splits is True"),
+        ('{"kernels": {"product_splits": 1.0}}', r"product_splits is 1\.0"),
+        ('{"kernels": {"product_splits": NaN}}', "product_splits is nan"),
+        (
+            '{"kernels": {"product_splits": 1, "product_splits": 2}}',
+            "'product_splits' is twice in the profile",
+        ),
     ],
 )
 def test_a_profile_that_says_something_else_is_refused(

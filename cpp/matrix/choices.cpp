@@ -11,6 +11,7 @@ using cuda::WeightType;
 constexpr std::array<const char *, cuda::n_weight_types> type_names = {"f16",  "q8_0", "q4_0", "q4_1",
                                                                        "q4_K", "q5_K", "q6_K"};
 constexpr int32_t most_tokens = 1 << 16;
+constexpr int32_t most_vector_tokens = 8;  // that matrix_vector computes
 const std::string vector_tokens = "vector_tokens";
 
 // Up to how many multiprocessors a launch is short of warps rather than of memory bandwidth: the board has 16 at most.
@@ -29,8 +30,11 @@ const std::vector<Field> & fields() {
         {{"product_most", 0, most_tokens, {}, "most tokens of one; 0: any number"}, &MatrixChoices::product_most},
         {{"cublas_tokens", 0, most_tokens, {}, "least tokens of llama.cpp's products that cuBLAS makes; 0: none"},
          &MatrixChoices::cublas_tokens},
-        {{"vector_rows", 1, 4, {1, 2, 4}, "rows of weights that a warp has"}, &MatrixChoices::vector_rows},
-        {{"splits", 0, 64, {}, "parts that rows of weights are cut into; 0: by their size"}, &MatrixChoices::splits},
+        {{"vector_rows", 0, 4, {0, 1, 2, 4}, "rows of weights that a warp has; 0: by size"},
+         &MatrixChoices::vector_rows},
+        {{"vector_splits", 0, 8, {0, 1, 2, 4, 8}, "parts that such rows are cut into; 0: by size"},
+         &MatrixChoices::vector_splits},
+        {{"product_splits", 0, 64, {}, "the same on tensor cores; 0: by size"}, &MatrixChoices::product_splits},
         {{"prefetch_bytes", 0, 1 << 28, {}, "of the next weights, asked for ahead; 0: none"},
          &MatrixChoices::prefetch_bytes},
         {{"gather_tokens", 0, most_tokens, {}, "least tokens of prompts whose attention gathers pages; 0: none"},
@@ -74,9 +78,9 @@ MatrixChoices default_choices(int32_t compute_capability, int32_t n_multiprocess
     // tokens, and cuBLAS computes several times as fast as llama.cpp's kernel: an 8B model on a board of 204.8 GB/s
     // gains from about 400 tokens, on GPUs whose memory is faster from about 100.
     choices.cublas_tokens = compute_capability == 87 ? 512 : 128;
-    // Measured with a prototype of the kernel, not with it: four rows a warp read activations once for all four, which
-    // saves instructions, and one row leaves more warps.
-    choices.vector_rows = few ? 4 : 1;
+    // Measured with a prototype of the kernel, not with it: several rows a warp read activations once for all of them,
+    // which saves instructions, and one row leaves more warps. The kernel's own rule gives large matrices four.
+    choices.vector_rows = few ? 0 : 1;
     // Reasoned, not measured: what memory delivers in the time of a launch of 2 to 3 µs, and an eighth of the L2 cache.
     choices.prefetch_bytes = few ? 512 << 10 : 6 << 20;
     return choices;
@@ -97,9 +101,10 @@ MatrixForm matrix_form(const MatrixChoices & choices, int32_t n_tokens, const st
 const std::vector<ChoiceRange> & choice_ranges() {
     static const std::vector<ChoiceRange> ranges = [] {
         std::vector<ChoiceRange> all = {
-            {vector_tokens, 0, most_tokens, {}, "most tokens of a product on ordinary cores; 0: none are"}};
+            {vector_tokens, 0, most_vector_tokens, {}, "most tokens of a product on ordinary cores; 0: none are"}};
         for (const char * type : type_names) {
-            all.push_back({vector_tokens + "_" + type, 0, most_tokens, {}, std::string("of weights of ") + type});
+            all.push_back(
+                {vector_tokens + "_" + type, 0, most_vector_tokens, {}, std::string("of weights of ") + type});
         }
         for (const Field & field : fields()) {
             all.push_back(field.range);

@@ -23,8 +23,10 @@ struct MatrixChoices {
     // llama.cpp would take its own kernel for quantized ones (cublas_marks.h); 0: never.
     int32_t cublas_tokens = 0;
 
-    int32_t vector_rows = 1;     // of weights that a warp of matrix_vector has: 1, 2 or 4
-    int32_t splits = 0;          // parts that rows are cut into (MatrixParams::n_splits); 0: as the kernel would
+    // How launches are cut; 0: as the kernel would (matrix_vector_cut, matrix_product_splits).
+    int32_t vector_rows = 0;     // of weights that a warp of matrix_vector has: 1, 2 or 4
+    int32_t vector_splits = 0;   // parts that its rows are cut into: 1, 2, 4 or 8
+    int32_t product_splits = 0;  // parts that rows of matrix_product are cut into
     int32_t prefetch_bytes = 0;  // of the next weights, that launches before them ask the L2 cache for; 0: none
 
     // Least tokens of a step with prompt tokens whose attention gathers what they see, instead of reading pages; 0:

@@ -20,8 +20,8 @@ def test_an_engine_has_the_defaults_of_its_device_but_for_what_is_chosen(
 ) -> None:
     defaults = _native.testing.default_choices(87, 16)  # what the emulated GPU says it is
     assert open_engine(small_model).backend["kernels"] == defaults
-    chosen = open_engine(small_model, kernels="splits=3,vector_tokens=1")
-    expected = _native.testing.default_choices(87, 16, {"splits": 3, "vector_tokens": 1})
+    chosen = open_engine(small_model, kernels="product_splits=3,vector_tokens=1")
+    expected = _native.testing.default_choices(87, 16, {"product_splits": 3, "vector_tokens": 1})
     assert chosen.backend["kernels"] == chosen.describe()["config"]["kernels"] == expected
 
 
@@ -51,7 +51,7 @@ def test_choices_without_a_gpu_that_computes_in_pages_are_told_to_change_nothing
     open_engine: OpenEngine, small_model: Path
 ) -> None:
     for options in ({"gpu_layers": 0}, {"hooks": "-pages"}):
-        backend = open_engine(small_model, kernels="splits=1", **options).backend
+        backend = open_engine(small_model, kernels="product_splits=1", **options).backend
         assert "choices of kernels change nothing" in backend["note"]
         assert "kernels" not in backend and "products" not in backend
         assert "note" not in open_engine(small_model, **options).backend
