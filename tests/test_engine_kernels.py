@@ -38,7 +38,7 @@ def test_text_names_choices() -> None:
         ("", r"'' chooses nothing in ''.*expected NAME=VALUE.*known choices are vector_tokens, "),
         (
             "product_splits",
-            r"'product_splits' chooses nothing in 'product_splits' \(--kernels, kernels in Python\)",
+            r"'product_splits' chooses nothing in .* \(--kernels, kernels in Python\): expected",
         ),
         ("product_splits=1,", r"'' chooses nothing in 'product_splits=1,'"),
         ("rows=1", r"unknown choice 'rows' in 'rows=1'.*known choices are .*vector_rows"),
