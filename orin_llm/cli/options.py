@@ -74,8 +74,8 @@ KernelsFlag = Annotated[
     flag(
         "--kernels",
         panel=MODEL,
-        metavar="NAME=VALUE,…|@FILE",
-        help="GPU: choices of kernels, in place of the defaults for the device; @: a JSON file.",
+        metavar="CHOICES",
+        help="GPU: NAME=VALUE,… in place of what the device gives, or @FILE in JSON.",
     ),
 ]
 
