@@ -6,6 +6,7 @@
 namespace orin::kernels {
 
 void bind_attention(pybind11::module_ & module);
+void bind_matrix_product(pybind11::module_ & module);
 void bind_memory_range(pybind11::module_ & module);
 void bind_feed(pybind11::module_ & module);
 void bind_matrix_vector(pybind11::module_ & module);

@@ -50,6 +50,7 @@ PYBIND11_MODULE(orin_kernels, module) {
     module.def("set_seed", &set_seed, py::arg("seed"));
     module.def("emulated_counters", &emulated_counters);
     orin::kernels::bind_attention(module);
+    orin::kernels::bind_matrix_product(module);
     orin::kernels::bind_memory_range(module);
     orin::kernels::bind_feed(module);
     orin::kernels::bind_matrix_vector(module);

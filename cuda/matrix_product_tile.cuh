@@ -1,0 +1,66 @@
+// How a product is cut: a thread block has a tile of rows of weights and tokens, and its warps 16 or 32 of these rows
+// each, so that every weight is decoded once for all of the tile's tokens.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "matrix.h"
+#include "weight_tiles.cuh"
+
+namespace orin::cuda {
+
+constexpr int product_warps = 4;
+constexpr int product_threads = product_warps * 32;
+constexpr int product_stages = 3;  // of activations: one is used, the others are under way
+
+// n_tokens: of a block; warp_rows: of a warp, in sixteens; stage_values: of a row of activations that come together.
+template <int n_tokens, int warp_sixteens, int stage_values, int n_blocks>
+struct ProductTile {
+    static constexpr int tokens = n_tokens;
+    static constexpr int sixteens = warp_sixteens;
+    static constexpr int rows = product_warps * warp_sixteens * 16;
+    static constexpr int most_values = stage_values;
+    static constexpr int blocks = n_blocks;  // that a multiprocessor has room for
+
+    // Of the sums by token, such that warps that store theirs find different banks.
+    static constexpr int sums_stride = rows + 4;
+};
+
+// For weights of a type. Weights come a unit at a time, which may be for several stages of activations.
+template <typename Tile, WeightType type>
+struct ProductStages {
+    using Weights = WeightTile<type>;
+    static constexpr int values = Tile::most_values < Weights::unit ? Tile::most_values : Weights::unit;
+    static constexpr int eights = values / 32;  // of a lane's run
+    static constexpr int per_unit = Weights::unit / values;
+    // A unit is requested when the first stage of the one before it is there, or later.
+    static constexpr int units = per_unit == 1 ? product_stages : 2;
+    static_assert(per_unit == 1 || per_unit >= product_stages - 1);
+
+    static constexpr int unit_bytes = Tile::rows * Weights::row_bytes;
+    static constexpr int row_bytes = values * 2;  // of activations
+    static constexpr int stage_bytes = Tile::tokens * row_bytes;
+    static constexpr int shared_bytes = units * unit_bytes + product_stages * stage_bytes;
+};
+
+// The rows of weights that a block has. With a gate sixteens of its two matrices take turns.
+struct ProductRows {
+    const char * weights;
+    const char * second;  // of a gate, or null
+    int64_t row_bytes;
+    int32_t n_rows;
+    int32_t first;
+
+    // Of a row of the tile. Those behind the last one are as that, and nobody stores their sums.
+    __device__ __forceinline__ int32_t row(int in_tile) const {
+        const int32_t row = first + (second != nullptr ? in_tile / 32 * 16 + in_tile % 16 : in_tile);
+        return min(row, n_rows - 1);
+    }
+    __device__ __forceinline__ const char * matrix(int in_tile) const {
+        return second != nullptr && in_tile / 16 % 2 == 1 ? second : weights;
+    }
+};
+
+}  // namespace orin::cuda
