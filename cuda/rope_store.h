@@ -1,5 +1,5 @@
-// What comes between the projections and attention, in one launch: Q and K are turned by their positions, K and V are
-// put into their cells.
+// What comes between the projections and attention, in one launch: Q and K are normalised and turned by their
+// positions, K and V are put into their cells.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kv_type.h"
+#include "l2_prefetch.h"
 
 namespace orin::cuda {
 
@@ -18,6 +19,9 @@ struct HeadRows {
     const float * values;  // [n_tokens, heads, head_dim]
     int64_t token_stride;  // in floats
     int64_t head_stride;
+    // Each head is x / √(mean of x² + eps) · norm before anything else.
+    const float * norm;  // [head_dim], or null: it is x
+    float eps;
 };
 
 // All pointers are of the device. What K and V are stored for is in k.values and v.values; where these are null (a
@@ -53,6 +57,8 @@ struct RopeStoreParams {
     void * v_cells;       // [cells, n_head_kv, head_dim_v]
     int64_t k_row_bytes;  // from cell to cell
     int64_t v_row_bytes;
+
+    Prefetch prefetch;
 };
 
 // Whether sizes fit together and heads have at most 512 channels. Pointers may still be null, as when a graph is

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,9 @@ def call(kernels: Kernels, q: Any, k: Any, v: Any, rope: Rope | None = None, **o
         "cells": 3 * np.arange(1, n_tokens + 1),
         "k_type": k_type,
         "v_type": v_type,
+        "norms": [np.zeros(0, np.float32)] * 3,
+        "eps": [0.0] * 3,
+        "prefetched": np.zeros(0, np.uint8),
     } | other
     for name, x, kind in (("k_cells", k, k_type), ("v_cells", v, v_type)):
         width = int(x[0].size * ROW_BYTES[kind]) if x is not None else 8
@@ -130,6 +134,57 @@ def test_without_k_and_v_only_q_turns(kernels: Kernels) -> None:
     expected = rotate(rope, q[None], np.arange(3, dtype=np.int32))[0]
     np.testing.assert_allclose(q_out, expected, atol=1e-6)
     assert (k_cells == 0xEE).all() and (v_cells == 0xEE).all()
+
+
+def head_norm(x: Any, weight: Any, eps: float) -> Any:
+    wide = x.astype(np.float64)
+    mean = np.mean(wide**2, axis=-1, keepdims=True)
+    return wide / np.sqrt(mean + float(np.float32(eps))) * weight
+
+
+@pytest.mark.parametrize(("dim_k", "dim_v", "n_dims"), [(64, 64, 64), (96, 160, 32), (33, 32, 2)])
+@pytest.mark.parametrize("seed", [0, 1, 7])
+def test_heads_are_normalised_before_they_turn(
+    kernels: Kernels, dim_k: int, dim_v: int, n_dims: int, seed: int
+) -> None:
+    rope = Rope(mode=NEOX, n_dims=n_dims, head_dim=dim_k)
+    q, k, v = projections(seed, 3, 4, 2, dim_k, dim_v)
+    q[1] *= 100
+    rng = np.random.default_rng(seed)
+    norms = [rng.uniform(0.5, 2, n).astype(np.float32) for n in (dim_k, dim_k, dim_v)]
+    eps = [1e-6, 0.5, 0.25]
+    kernels.set_seed(seed=seed)
+    q_out, k_cells, v_cells = call(kernels, q, k, v, rope, norms=norms, eps=eps)
+    positions = np.arange(3, dtype=np.int32)
+    q_expected, k_expected = (
+        rotate(rope, head_norm(x, norm, e)[None], positions)[0]
+        for x, norm, e in zip((q, k), norms, eps, strict=False)
+    )
+    np.testing.assert_allclose(q_out, q_expected, atol=3e-6)
+    k_stored, v_stored = stored(k_cells, 0, 3, (2, dim_k)), stored(v_cells, 0, 3, (2, dim_v))
+    np.testing.assert_allclose(k_stored, k_expected, rtol=2**-11, atol=3e-6)
+    np.testing.assert_allclose(v_stored, head_norm(v, norms[2], eps[2]), rtol=2**-11, atol=3e-6)
+
+
+def test_a_norm_of_q_alone_leaves_k_and_v(kernels: Kernels) -> None:
+    q, k, v = projections(1, 2, 2, 1, 64, 64)
+    none = np.zeros(0, np.float32)
+    norms = [np.full(64, 3, np.float32), none, none]
+    q_out, k_cells, v_cells = call(kernels, q, k, v, norms=norms)
+    np.testing.assert_allclose(q_out, head_norm(q, 3, 0.0), atol=2e-6)
+    assert (stored(k_cells, 0, 2, (1, 64)) == k.astype(np.float16)).all()
+    assert (stored(v_cells, 0, 2, (1, 64)) == v.astype(np.float16)).all()
+
+
+def test_the_next_weights_are_prefetched_besides(kernels: Kernels) -> None:
+    q, k, v = projections(1, 2, 2, 1, 64, 64)
+    alone = call(kernels, q, k, v)
+    kernels.emulated_counters()
+    both = call(kernels, q, k, v, prefetched=np.zeros(32 * 1025, np.uint8))
+    for x, y in zip(alone, both, strict=True):
+        np.testing.assert_array_equal(x, y)
+    if counted := kernels.emulated_counters():
+        assert json.loads(counted)["prefetches"] == 1025
 
 
 def test_a_position_outside_the_table_gives_no_number(kernels: Kernels) -> None:

@@ -11,6 +11,7 @@ from rope_store_layer import layer
 from orin_llm import _native
 
 PLAIN = Rope(NORM, 64, 64)
+ONES = [1.0] * 64
 
 
 def misfit(rope: Rope, n_tokens: int = 3, **options: Any) -> str:
@@ -30,6 +31,7 @@ def misfit(rope: Rope, n_tokens: int = 3, **options: Any) -> str:
         (PLAIN, {"k_type": "bf16", "v_type": "q8_0", "head_dim_v": 128}),
         (PLAIN, {"q_scale": 0.125}),
         (PLAIN, {"twist": "one_projection"}),
+        (PLAIN, {"q_norm": ONES, "k_norm": ONES, "norm_eps": 1e-6}),
         (PLAIN, {"twist": "one_projection", "v_type": "q8_0"}),
     ],
     ids=str,
@@ -38,6 +40,26 @@ def test_what_models_have_before_their_attention_fits(
     rope: Rope, options: dict[str, Any], n_tokens: int
 ) -> None:
     assert misfit(rope, n_tokens, **options) == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "inside"),
+    [
+        ({}, (False, False)),
+        ({"q_norm": ONES, "k_norm": ONES}, (True, True)),
+        ({"q_norm": ONES}, (True, False)),
+        ({"k_norm": ONES, "twist": "one_projection"}, (False, True)),
+        ({"q_norm": ONES, "k_norm": ONES, "twist": "q_norm_read_twice"}, (False, True)),
+        ({"q_norm": 2 * ONES, "k_norm": ONES, "twist": "q_norm_by_head"}, (False, True)),
+    ],
+    ids=str,
+)
+def test_norms_of_heads_become_part_of_it_where_they_can(
+    options: dict[str, Any], inside: tuple[bool, bool]
+) -> None:
+    made = layer(PLAIN, n_head=2, **options)
+    assert _native.testing.rope_store_misfit(made, 3) == ""
+    assert _native.testing.rope_store_norms(made) == inside
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,12 @@ RopeStoreLayer::RopeStoreLayer(const RopeStoreProbe & probe, int64_t n_tokens)
     if (!p.rope.freq_factors.empty()) {
         factors = ggml_new_tensor_1d(c, GGML_TYPE_F32, int64_t(p.rope.freq_factors.size()));
     }
+    if (!p.q_norm.empty()) {
+        q_norm = ggml_new_tensor_2d(c, GGML_TYPE_F32, p.head_dim_k, p.twist == "q_norm_by_head" ? p.n_head : 1);
+    }
+    if (!p.k_norm.empty()) {
+        k_norm = ggml_new_tensor_1d(c, GGML_TYPE_F32, p.head_dim_k);
+    }
     ggml_set_name(k_cells, "k_cells");
     ggml_set_name(v_cells, "v_cells");
 }
@@ -46,7 +52,7 @@ void RopeStoreLayer::build() {
     k_index = input(GGML_TYPE_I64, n_tokens_);
     v_index = input(GGML_TYPE_I64, n_tokens_);
     make_projections();
-    ggml_tensor * q_cur = p.twist == "q_not_turned" ? q : rope_node(p.rope, c, q, positions, factors);
+    ggml_tensor * q_cur = p.twist == "q_not_turned" ? q : rope_node(p.rope, c, normed(q, q_norm), positions, factors);
     ggml_tensor * k_cur = turned_k();
     ggml_tensor * v_cur = v;
     if (p.q_scale != 1.0f) {
@@ -99,6 +105,17 @@ void RopeStoreLayer::make_projections() {
     v = part(p.head_dim_v, p.n_head_kv, q_width + k_width);
 }
 
+ggml_tensor * RopeStoreLayer::normed(ggml_tensor * x, ggml_tensor * weight) {
+    if (weight == nullptr) {
+        return x;
+    }
+    ggml_tensor * result = ggml_mul(nodes.get(), ggml_rms_norm(nodes.get(), x, p.norm_eps), weight);
+    if (p.twist == "q_norm_read_twice" && weight == q_norm) {
+        ggml_build_forward_expand(graph, ggml_scale(nodes.get(), result, 2.0f));
+    }
+    return result;
+}
+
 ggml_tensor * RopeStoreLayer::turned_k() {
     ggml_context * c = nodes.get();
     if (p.twist == "k_not_turned") {
@@ -108,7 +125,7 @@ ggml_tensor * RopeStoreLayer::turned_k() {
     if (p.twist == "k_turns_differently") {
         rope.freq_base *= 2;
     }
-    ggml_tensor * turned = rope_node(rope, c, k, positions, factors);
+    ggml_tensor * turned = rope_node(rope, c, normed(k, k_norm), positions, factors);
     if (p.twist == "k_read_twice") {
         ggml_build_forward_expand(graph, ggml_scale(c, turned, 2.0f));
     }

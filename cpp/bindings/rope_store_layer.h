@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "../kv/paged_layer.h"
 #include "ggml-cpp.h"
@@ -23,10 +24,14 @@ struct RopeStoreProbe {
     std::string v_type = "f16";
     int32_t k_rotation = 0;  // as upstream does it for a quantized cache, in groups of so many values
     int32_t v_rotation = 0;
-    float q_scale = 1.0f;  // behind RoPE
+    float q_scale = 1.0f;       // behind RoPE
+    std::vector<float> q_norm;  // weights of norms of the heads before RoPE, [head_dim_k]; empty: none
+    std::vector<float> k_norm;
+    float norm_eps = 0.0f;
     int32_t n_readers = 1;
     // How the layer differs: "one_projection" (Q, K and V are parts of one tensor), "k_read_twice", "k_not_turned",
-    // "q_not_turned", "k_turns_differently", "k_normed_behind", "stored_twice"; "": not
+    // "q_not_turned", "k_turns_differently", "k_normed_behind", "stored_twice", "q_norm_read_twice", "q_norm_by_head"
+    // (each has weights of its own); "": not
     std::string twist;
 };
 
@@ -47,6 +52,8 @@ class RopeStoreLayer {
     ggml_tensor * k_cells;
     ggml_tensor * v_cells;
     ggml_tensor * factors = nullptr;
+    ggml_tensor * q_norm = nullptr;
+    ggml_tensor * k_norm = nullptr;
     ggml_tensor * projection = nullptr;  // of Q, K and V together
     ggml_tensor * q = nullptr;
     ggml_tensor * k = nullptr;
@@ -62,6 +69,7 @@ class RopeStoreLayer {
    private:
     ggml_tensor * input(ggml_type type, int64_t n0, int64_t n1 = 1, int64_t n2 = 1);
     void make_projections();
+    ggml_tensor * normed(ggml_tensor * x, ggml_tensor * weight);
     ggml_tensor * turned_k();
     ggml_tensor * store(ggml_tensor * cells, ggml_tensor * x, ggml_tensor * index);
     ggml_tensor * heads_of(ggml_tensor * cells, int64_t head_dim);

@@ -109,6 +109,11 @@ py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> &
     if (layer.factors != nullptr) {
         ggml_backend_tensor_set(layer.factors, probe.rope.freq_factors.data(), 0, ggml_nbytes(layer.factors));
     }
+    for (const auto & [tensor, values] : {std::pair{layer.q_norm, &probe.q_norm}, {layer.k_norm, &probe.k_norm}}) {
+        if (tensor != nullptr) {
+            ggml_backend_tensor_set(tensor, values->data(), 0, ggml_nbytes(tensor));
+        }
+    }
     layer.build();
     RopeStoreHook rope_store(probe.n_ctx);
     if (hook) {
@@ -151,6 +156,13 @@ py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> &
     return result;
 }
 
+std::pair<bool, bool> rope_store_norms(const RopeStoreProbe & probe) {
+    RopeStoreLayer layer(probe, 3);
+    layer.build();
+    const auto site = std::get<RopeStoreSite>(match_rope_store(*layer.graph, layer.paged()));
+    return {site.q_norm.weight != nullptr, site.k_norm.weight != nullptr};
+}
+
 std::string rope_store_misfit(const RopeStoreProbe & probe, int32_t n_tokens) {
     RopeStoreLayer layer(probe, n_tokens);
     layer.build();
@@ -174,10 +186,14 @@ void bind_rope_store_probe(py::module_ & m) {
         .def_readwrite("k_rotation", &RopeStoreProbe::k_rotation)
         .def_readwrite("v_rotation", &RopeStoreProbe::v_rotation)
         .def_readwrite("q_scale", &RopeStoreProbe::q_scale)
+        .def_readwrite("q_norm", &RopeStoreProbe::q_norm)
+        .def_readwrite("k_norm", &RopeStoreProbe::k_norm)
+        .def_readwrite("norm_eps", &RopeStoreProbe::norm_eps)
         .def_readwrite("n_readers", &RopeStoreProbe::n_readers)
         .def_readwrite("twist", &RopeStoreProbe::twist);
     m.def("run_rope_store", &run_rope_store, py::arg("probe"), py::arg("q"), py::arg("k"), py::arg("v"),
           py::arg("positions"), py::arg("cells"), py::kw_only(), py::arg("hook"));
+    m.def("rope_store_norms", &rope_store_norms, py::arg("probe"));
     m.def("rope_store_misfit", &rope_store_misfit, py::arg("probe"), py::arg("n_tokens"));
 }
 

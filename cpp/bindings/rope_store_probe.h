@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "rope_store_layer.h"
 
@@ -21,6 +22,9 @@ pybind11::dict run_rope_store(const RopeStoreProbe & probe, const pybind11::arra
 
 // Why the hook leaves such a layer as it is, or "". Needs no GPU.
 std::string rope_store_misfit(const RopeStoreProbe & probe, int32_t n_tokens);
+
+// Whether the norms of Q and of K become part of the node. PRECOND: such a layer fits.
+std::pair<bool, bool> rope_store_norms(const RopeStoreProbe & probe);
 
 // Adds the class and the functions to _native.testing.
 void bind_rope_store_probe(pybind11::module_ & m);

@@ -79,6 +79,27 @@ class Trail {
         pass();
     }
 
+    // One that others read, too, stays a node.
+    HeadNorm pass_norm(const ggml_cgraph & graph) {
+        const auto is_alone = [&](const ggml_tensor & node) {
+            return node.view_src == nullptr && n_uses(graph, &node) == 1 && (node.flags & GGML_TENSOR_FLAG_OUTPUT) == 0;
+        };
+        const ggml_tensor & product = *at_;
+        if (product.op != GGML_OP_MUL || product.src[0]->op != GGML_OP_RMS_NORM || !is_alone(product) ||
+            !is_alone(*product.src[0])) {
+            return {};
+        }
+        ggml_tensor * weight = product.src[1];
+        if (weight->op != GGML_OP_NONE || weight->type != GGML_TYPE_F32 || !ggml_is_contiguous(weight) ||
+            ggml_nelements(weight) != product.ne[0] || weight->ne[0] != product.ne[0]) {
+            return {};
+        }
+        const float eps = ggml_get_op_params_f32(product.src[0], 0);
+        pass();
+        pass();
+        return {weight, eps};
+    }
+
     float pass_scale() {
         if (at_->op != GGML_OP_SCALE) {
             return 1.0f;
@@ -159,6 +180,7 @@ RopeStoreSite site_of(const ggml_cgraph & graph, const PagedLayer & layer) {
     site.q_scale = q.pass_scale();
     const ggml_tensor * q_rope = q.at();
     q.pass_rope("its queries do not come from a plain RoPE");
+    site.q_norm = q.pass_norm(graph);
 
     Trail k(k_store);
     k.pass();
@@ -166,6 +188,7 @@ RopeStoreSite site_of(const ggml_cgraph & graph, const PagedLayer & layer) {
     site.k_hadamard = k.pass_rotation(site.rotations);
     site.rope = k.at();
     k.pass_rope("its keys do not come from a plain RoPE");
+    site.k_norm = k.pass_norm(graph);
 
     Trail v(v_store);
     v.pass();

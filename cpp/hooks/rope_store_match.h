@@ -1,5 +1,6 @@
-// Finds what lies between a layer's projections and its attention in a graph that was just built: the RoPE of Q and K,
-// the rotations that upstream puts before a quantized cache, and the stores of K and V into their cells.
+// Finds what lies between a layer's projections and its attention in a graph that was just built: norms of the heads of
+// Q and K, their RoPE, the rotations that upstream puts before a quantized cache, and the stores of K and V into their
+// cells.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,18 @@ struct ggml_tensor;
 
 namespace orin {
 
+// RMSNorm of each head.
+struct HeadNorm {
+    ggml_tensor * weight = nullptr;  // [head_dim]; null: heads are not normalised
+    float eps = 0.0f;
+};
+
 struct RopeStoreSite {
-    ggml_tensor * q = nullptr;          // [n_tokens, n_head, head_dim_k], before RoPE
-    ggml_tensor * k = nullptr;          // [n_tokens, n_head_kv, head_dim_k]
-    ggml_tensor * v = nullptr;          // [n_tokens, n_head_kv, head_dim_v]
+    ggml_tensor * q = nullptr;  // [n_tokens, n_head, head_dim_k], before its norm and RoPE
+    ggml_tensor * k = nullptr;  // [n_tokens, n_head_kv, head_dim_k]
+    ggml_tensor * v = nullptr;  // [n_tokens, n_head_kv, head_dim_v]
+    HeadNorm q_norm;
+    HeadNorm k_norm;
     ggml_tensor * positions = nullptr;  // [n_tokens]
     ggml_tensor * cells = nullptr;      // [n_tokens], of K and V
     ggml_tensor * rope = nullptr;       // a node with the parameters that Q and K share

@@ -1,5 +1,6 @@
 #include "rope_store_node.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "ggml-impl.h"
@@ -21,6 +22,10 @@ struct NodeParams {
     int32_t k_hadamard;
     int32_t v_hadamard;
     bool neighbours;  // which channels turn together
+    float q_eps;
+    float k_eps;
+    int32_t prefetched_bytes;  // from here on, of weights, which stay where they are
+    const void * prefetched;
 };
 static_assert(sizeof(NodeParams) <= GGML_MAX_OP_PARAMS);
 
@@ -33,18 +38,28 @@ enum Source {
     source_table,
     source_k_cells,
     source_v_cells,
+    n_required_sources,
+    source_q_norm = n_required_sources,  // null: heads are not normalised
+    source_k_norm,
     n_sources,
 };
+static_assert(n_sources <= GGML_MAX_SRC);
 
 void compute_on_cpu(ggml_tensor * node, int, int, void *) {
     GGML_ABORT("%s: RoPE with the store of K and V is made for GPUs alone, and ran on the CPU", node->name);
+}
+
+NodeParams params_of(const ggml_tensor & node) {
+    NodeParams params;
+    std::memcpy(&params, node.op_params, sizeof params);
+    return params;
 }
 
 }  // namespace
 
 ggml_tensor * rope_store_node(ggml_context * context, const RopeStoreSite & site, const PagedLayer & layer,
                               ggml_tensor * table) {
-    ggml_tensor * sources[n_sources];
+    ggml_tensor * sources[n_required_sources];
     sources[source_q] = site.q;
     sources[source_k] = site.k;
     sources[source_v] = site.v;
@@ -55,13 +70,17 @@ ggml_tensor * rope_store_node(ggml_context * context, const RopeStoreSite & site
     sources[source_v_cells] = const_cast<ggml_tensor *>(layer.v);
     const ggml_tensor & out = *site.q_ready;
     ggml_tensor * node = ggml_custom_4d(context, GGML_TYPE_F32, out.ne[0], out.ne[1], out.ne[2], out.ne[3], sources,
-                                        n_sources, compute_on_cpu, 1, nullptr);
+                                        n_required_sources, compute_on_cpu, 1, nullptr);
+    node->src[source_q_norm] = site.q_norm.weight;
+    node->src[source_k_norm] = site.k_norm.weight;
     NodeParams params{};
     std::memcpy(&params.op, node->op_params, sizeof params.op);
     params.q_scale = site.q_scale;
     params.k_hadamard = site.k_hadamard;
     params.v_hadamard = site.v_hadamard;
     params.neighbours = ggml_get_op_params_i32(site.rope, 2) == GGML_ROPE_TYPE_NORMAL;
+    params.q_eps = site.q_norm.eps;
+    params.k_eps = site.k_norm.eps;
     ggml_set_op_params(node, &params, sizeof params);
     ggml_format_name(node, "rope_store %s", layer.k->name);
     return node;
@@ -82,18 +101,30 @@ void replace_by_rope_store(ggml_cgraph & graph, const RopeStoreSite & site, ggml
     }
 }
 
+bool is_rope_store(const ggml_tensor & node) {
+    return node.op == GGML_OP_CUSTOM && params_of(node).op.fun == compute_on_cpu;
+}
+
+void prefetch_in_rope_store(ggml_tensor & node, const ggml_tensor & weights, int64_t bytes) {
+    NodeParams params = params_of(node);
+    params.prefetched = weights.data;
+    params.prefetched_bytes = static_cast<int32_t>(
+        weights.data == nullptr ? 0 : std::min({bytes, int64_t(ggml_nbytes(&weights)), int64_t{INT32_MAX}}));
+    ggml_set_op_params(&node, &params, sizeof params);
+}
+
 #ifdef ORIN_CUDA
 namespace {
 
-cuda::HeadRows rows(const ggml_tensor & t) {
+cuda::HeadRows rows(const ggml_tensor & t, const ggml_tensor * norm, float eps) {
     return {static_cast<const float *>(t.data), static_cast<int64_t>(t.nb[2] / sizeof(float)),
-            static_cast<int64_t>(t.nb[1] / sizeof(float))};
+            static_cast<int64_t>(t.nb[1] / sizeof(float)),
+            norm == nullptr ? nullptr : static_cast<const float *>(norm->data), eps};
 }
 
 // PRECOND: the types of the cells are known.
 cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
-    NodeParams own;
-    std::memcpy(&own, node.op_params, sizeof own);
+    const NodeParams own = params_of(node);
     const auto source = [&](Source slot) -> const ggml_tensor & { return *node.src[slot]; };
     const ggml_tensor & table = source(source_table);
     cuda::RopeStoreParams p{};
@@ -102,9 +133,9 @@ cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
     p.n_head_kv = static_cast<int32_t>(source(source_k).ne[1]);
     p.head_dim_k = static_cast<int32_t>(node.ne[0]);
     p.head_dim_v = static_cast<int32_t>(source(source_v).ne[0]);
-    p.q = rows(source(source_q));
-    p.k = rows(source(source_k));
-    p.v = rows(source(source_v));
+    p.q = rows(source(source_q), node.src[source_q_norm], own.q_eps);
+    p.k = rows(source(source_k), node.src[source_k_norm], own.k_eps);
+    p.v = rows(source(source_v), nullptr, 0.0f);
     p.q_out = static_cast<float *>(node.data);
     p.q_scale = own.q_scale;
     p.positions = static_cast<const int32_t *>(source(source_positions).data);
@@ -121,6 +152,7 @@ cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
     p.v_cells = source(source_v_cells).data;
     p.k_row_bytes = static_cast<int64_t>(source(source_k_cells).nb[1]);
     p.v_row_bytes = static_cast<int64_t>(source(source_v_cells).nb[1]);
+    p.prefetch.ranges[0] = {own.prefetched, own.prefetched_bytes};
     return p;
 }
 

@@ -1,6 +1,8 @@
-// All between a layer's projections and its attention as one node: Q and K are turned, K and V go into their cells. For
-// GPUs alone; cuda/rope_store.h has the kernel.
+// All between a layer's projections and its attention as one node: Q and K are normalised and turned, K and V go into
+// their cells. For GPUs alone; cuda/rope_store.h has the kernel.
 #pragma once
+
+#include <cstdint>
 
 #include "rope_store_match.h"
 
@@ -16,6 +18,12 @@ ggml_tensor * rope_store_node(ggml_context * context, const RopeStoreSite & site
 // Puts the node in the place of what it computes. Matrices that nobody reads any more leave the graph; the cells that V
 // had for its own stay an input, which upstream sets.
 void replace_by_rope_store(ggml_cgraph & graph, const RopeStoreSite & site, ggml_tensor * node);
+
+bool is_rope_store(const ggml_tensor & node);
+
+// Lets the launch of such a node have the first `bytes` of these weights brought into the L2 cache. They are on its
+// GPU.
+void prefetch_in_rope_store(ggml_tensor & node, const ggml_tensor & weights, int64_t bytes);
 
 #ifdef ORIN_CUDA
 // Makes the CUDA backend run these nodes.

@@ -153,14 +153,26 @@ def test_text_is_that_of_llama_cpps_nodes(
     assert texts[0].agrees_with(texts[1], TIE)
 
 
-@pytest.mark.parametrize(("kv_type", "n_gone"), [("f16", 4), ("q8_0", 7)])
+@pytest.mark.parametrize(
+    ("image", "n_layer", "kv_type", "n_gone"),
+    [
+        pytest.param(llama(), 2, "f16", 4, id="llama"),
+        pytest.param(llama(), 2, "q8_0", 7, id="llama-q8_0"),
+        pytest.param(windowed_models.gemma3(), 3, "f16", 9, id="gemma3"),
+    ],
+)
 def test_in_a_captured_step_one_launch_stands_for_what_every_layer_had(
     emulated: EmulatedGpu,
     both: Callable[..., tuple[Engine, Engine]],
+    image: Image,
+    n_layer: int,
     kv_type: str,
     n_gone: int,
 ) -> None:
-    """Two RoPEs and two stores; with quantized cells three rotations, too."""
+    """Two RoPEs and two stores; with quantized cells three rotations, too.
+
+    Of Gemma also two norms, their weights, and a factor.
+    """
 
     def counted(engine: Engine) -> tuple[int, int]:
         session = step_probe(engine)
@@ -175,8 +187,8 @@ def test_in_a_captured_step_one_launch_stands_for_what_every_layer_had(
         assert now["graphs_replayed"] == 1 and "graphs_run_eagerly" not in now
         return now["kernels"], now["stock_nodes"]
 
-    on, off = both(llama(), kv_type=kv_type)
+    on, off = both(image, kv_type=kv_type)
     kernels, stock_nodes = counted(on)
     kernels_without, stock_nodes_without = counted(off)
-    assert kernels - kernels_without == 2
-    assert stock_nodes_without - stock_nodes == 2 * n_gone
+    assert kernels - kernels_without == n_layer
+    assert stock_nodes_without - stock_nodes == n_layer * n_gone

@@ -132,6 +132,42 @@ def test_scaled_queries_and_parts_of_one_projection_fit(options: dict[str, Any])
     close_attention(hooked, stock, 4e-3)
 
 
+def normed(x: NDArray[Any], weight: NDArray[Any], eps: float) -> NDArray[np.float64]:
+    wide = x.astype(np.float64)
+    result: NDArray[np.float64] = wide / np.sqrt((wide**2).mean(axis=-1, keepdims=True) + eps)
+    return result * weight
+
+
+@pytest.mark.parametrize(
+    ("options", "n_stock", "n_hooked"),
+    [
+        ({}, 9, 2),
+        ({"twist": "one_projection"}, 9, 2),
+        ({"q_scale": 0.25, "k_type": "q8_0", "v_type": "q8_0"}, 13, 2),
+        ({"twist": "q_norm_by_head"}, 9, 4),
+    ],
+    ids=str,
+)
+def test_norms_of_the_heads_of_q_and_k_are_part_of_the_node(
+    options: dict[str, Any], n_stock: int, n_hooked: int
+) -> None:
+    """But for one whose weights differ from head to head: that and its product stay."""
+    rng = np.random.default_rng(3)
+    by_head = 4 if "q_norm_by_head" in str(options) else 1
+    q_norm, k_norm = (rng.uniform(0.5, 2, (n, 64)).astype(np.float32) for n in (by_head, 1))
+    step = Step(
+        PLAIN, n_head=4, n_head_kv=2, q_norm=q_norm.ravel(), k_norm=k_norm.ravel(), norm_eps=0.25,
+        **options,
+    )  # fmt: skip
+    stock, hooked = step.both()
+    assert (stock["n_computed"], hooked["n_computed"]) == (n_stock, n_hooked)
+    expected = rotate(PLAIN, normed(step.k, k_norm[0], 0.25)[None], step.positions)[0]
+    expected = hadamard(expected, step.layer.k_rotation)
+    for result in (stock, hooked):
+        close_rows(step.stored(result, "k"), expected, step.layer.k_type)
+    close_attention(hooked, stock, 4e-3)
+
+
 def test_no_launch_is_left_between_the_projections_and_attention() -> None:
     """RoPE and two stores; for quantized cells three rotations, too."""
     for options, n_stock in (({}, 5), ({"k_type": "q8_0", "v_type": "q8_0"}, 8)):
