@@ -18,19 +18,24 @@ constexpr int most_panel_bytes = 24 * 1024;
 
 __device__ __forceinline__ VectorJob job_of(const MatrixParams & p, const VectorLayout & layout) {
     if (p.gate != Gate::none) {
-        return {0, 2, int(blockIdx.x) * layout.rows_per_block, p.matrices[0].n_rows};
+        return {0, 1, int(blockIdx.x) << layout.row_bits, p.matrices[0].n_rows};
     }
     int matrix = 0;
     for (int i = 1; i < max_matrices; i++) {
         matrix = i < p.n_matrices && int(blockIdx.x) >= layout.first_blocks[i] ? i : matrix;
     }
     const int first = matrix == 0 ? 0 : matrix == 1 ? layout.first_blocks[1] : layout.first_blocks[2];
-    return {matrix, 1, (int(blockIdx.x) - first) * layout.rows_per_block, matrix_of(p, matrix).n_rows};
+    return {matrix, 0, (int(blockIdx.x) - first) << layout.row_bits, matrix_of(p, matrix).n_rows};
+}
+
+// At once on a multiprocessor: what registers allow without spills, and shared memory on the board.
+constexpr int blocks_per_multiprocessor(int rows_per_warp, int columns) {
+    return rows_per_warp * columns <= 2 ? 3 : 2;
 }
 
 // is_f16: or else any quantized type, which all blocks of a matrix have
 template <bool is_f16, int rows_per_warp, int columns>
-__global__ void __launch_bounds__(vector_threads, columns == 1 ? 2 : 1)
+__global__ void __launch_bounds__(vector_threads, blocks_per_multiprocessor(rows_per_warp, columns))
     matrix_vector_kernel(MatrixParams p, VectorLayout layout) {
     char * shared = shared_memory<char>();
     const VectorJob job = job_of(p, layout);
@@ -109,33 +114,36 @@ bool has_int8_results(const MatrixParams & p) {
     return p.out_rows.rows != nullptr && p.out_rows.format == RowFormat::int8;
 }
 
+constexpr int log2_of(int n) {
+    return n <= 1 ? 0 : 1 + log2_of(n / 2);
+}
+
 VectorLayout layout_of(const MatrixParams & p) {
     VectorLayout layout{};
-    layout.n_splits = 1;
-    while (layout.n_splits < vector_warps && layout.n_splits * 2 <= p.n_splits) {
-        layout.n_splits *= 2;
-    }
+    layout.split_bits = log2_of(std::min(p.n_splits, vector_warps));
+    layout.n_splits = 1 << layout.split_bits;
     const int n_matrices = p.gate == Gate::none ? 1 : 2;  // of a block
-    const int rows_per_pass = vector_warps / layout.n_splits * rows_per_warp_of(p);
-    layout.rows_per_block = has_int8_results(p) ? row_group_values : rows_per_pass;
-    layout.n_passes = layout.rows_per_block / rows_per_pass * n_matrices;
-    int bytes = 0;
+    const int rows_per_pass = (vector_warps >> layout.split_bits) * rows_per_warp_of(p);
+    const int rows_per_block = has_int8_results(p) ? row_group_values : rows_per_pass;
+    layout.row_bits = log2_of(rows_per_block);
+    layout.n_passes = rows_per_block / rows_per_pass * n_matrices;
     int n_blocks = 0;
     for (int i = 0; i < p.n_matrices; i++) {
-        bytes = std::max(bytes, piece_size(p.matrices[i].type).bytes);
+        const PieceSize piece = piece_size(p.matrices[i].type);
+        // Where rows may begin at any multiple of 2 or 4, a copy has up to 15 bytes more.
+        layout.slot_bytes = std::max(layout.slot_bytes, piece.bytes + (piece.alignment == 16 ? 0 : 16));
         layout.first_blocks[i] = n_blocks;
-        n_blocks += divide_up(p.matrices[i].n_rows, layout.rows_per_block);
+        n_blocks += divide_up(p.matrices[i].n_rows, rows_per_block);
     }
-    layout.slot_bytes = bytes + 16;  // rows may begin at any multiple of their alignment
-    constexpr int step = 2048;       // a multiple of all pieces
+    constexpr int step = 2048;  // a multiple of all pieces
     const int bytes_of_step =
         p.input.format == RowFormat::f32 ? step * 4 : step / record_values * int(sizeof(ActivationRecord));
     const int n_steps = std::max(1, most_panel_bytes / (bytes_of_step * p.n_tokens));
-    layout.panel_values = std::min(n_steps * step, divide_up(p.input.n_values, step) * step);
+    layout.panel_values = std::min(n_steps, divide_up(p.input.n_values, step)) * step;
     layout.slots = bytes_of_step * (layout.panel_values / step) * p.n_tokens;
     layout.results = layout.slots + vector_warps * vector_slots * layout.slot_bytes;
-    layout.end =
-        layout.results + layout.n_splits * n_matrices * layout.rows_per_block * columns_of(p) * int(sizeof(float));
+    const int n_results = (n_matrices << (layout.split_bits + layout.row_bits)) * columns_of(p);
+    layout.end = layout.results + n_results * int(sizeof(float));
     return layout;
 }
 
@@ -155,7 +163,7 @@ cudaError_t launch_kernel(const MatrixParams & p, cudaStream_t stream) {
     }
     int n_blocks = 0;
     for (int i = 0; i < (p.gate == Gate::none ? p.n_matrices : 1); i++) {
-        n_blocks += divide_up(p.matrices[i].n_rows, layout.rows_per_block);
+        n_blocks += divide_up(p.matrices[i].n_rows, 1 << layout.row_bits);
     }
     ORIN_LAUNCH(kernel, unsigned(n_blocks), vector_threads, size_t(layout.end), stream, p, layout);
     return cudaGetLastError();

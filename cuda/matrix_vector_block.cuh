@@ -3,62 +3,27 @@
 
 #include <cuda_runtime.h>
 
-#include "activation_rows.cuh"
+#include "matrix_vector_activations.cuh"
 #include "matrix_vector_stream.cuh"
 
 namespace orin::cuda {
 
-// Activations [first, first + n) of all tokens go to shared memory, [n_tokens, bytes of a panel].
-template <WeightType type>
-__device__ void stage_activations(const MatrixParams & p, const VectorLayout & layout, int first, int n, char * panel) {
-    for (int token = 0; token < p.n_tokens; token++) {
-        const char * row = activation_row(p.input, token);
-        if constexpr (type == WeightType::f16) {
-            const auto * from = reinterpret_cast<const float4 *>(row) + first / 4;
-            auto * to = reinterpret_cast<float4 *>(panel) + token * layout.panel_values / 4;
-            for (int i = threadIdx.x; i < n / 4; i += vector_threads) {
-                to[i] = from[i];
-            }
-        } else {
-            auto * records = reinterpret_cast<ActivationRecord *>(panel) + token * layout.panel_values / record_values;
-            const auto * from = reinterpret_cast<const uint4 *>(row + first);
-            for (int i = threadIdx.x; i < n / 16; i += vector_threads) {
-                records[i / 4].values[i % 4] = from[i];
-            }
-            const RowGroup * groups = row_groups(row, p.input.n_values) + first / row_group_values;
-            for (int i = threadIdx.x; i < n / row_group_values; i += vector_threads) {
-                const RowGroup group = groups[i];
-                uint32_t sum = __float_as_uint(group.sums[0] + group.sums[1]);
-                if constexpr (type == WeightType::q6_K) {
-                    const bool is_number = group.scale > 0.0f && group.scale <= 3.4e38f;
-                    const float inverse = is_number ? 1.0f / group.scale : 0.0f;
-                    const int low = is_number ? __float2int_rn(group.sums[0] * inverse) : 0;
-                    const int high = is_number ? __float2int_rn(group.sums[1] * inverse) : 0;
-                    sum = (uint32_t(low) & 0xFFFF) | uint32_t(high) << 16;
-                }
-                records[i / 2].groups[i % 2] = {group.scale, sum};
-            }
-        }
-    }
-}
-
-// n sums over the warp. Afterwards lane i · 32 / n has the i-th in values[0]. n: a power of two up to 32
-template <int n>
-__device__ __forceinline__ void sum_over_warp(float (&values)[n]) {
-    const int lane = int(threadIdx.x) % 32;
-    int distance = 16;
-#pragma unroll
-    for (int count = n / 2; count > 0; count /= 2, distance /= 2) {
+// n sums over the warp, n a power of two up to 32. Afterwards lane i · 32 / n has the i-th in values[0].
+template <int n, int distance = 16, int n_values>
+__device__ __forceinline__ void sum_over_warp(float (&values)[n_values], int lane) {
+    if constexpr (n > 1) {
         const bool is_upper = (lane & distance) != 0;
 #pragma unroll
-        for (int i = 0; i < count; i++) {
-            const float kept = is_upper ? values[i + count] : values[i];
-            const float given = is_upper ? values[i] : values[i + count];
+        for (int i = 0; i < n / 2; i++) {
+            const float kept = is_upper ? values[i + n / 2] : values[i];
+            const float given = is_upper ? values[i] : values[i + n / 2];
             values[i] = kept + __shfl_xor_sync(0xFFFFFFFF, given, distance);
         }
-    }
-    for (; distance > 0; distance /= 2) {
+    } else {
         values[0] += __shfl_xor_sync(0xFFFFFFFF, values[0], distance);
+    }
+    if constexpr (distance > 1) {
+        sum_over_warp<(n > 1 ? n / 2 : 1), distance / 2>(values, lane);
     }
 }
 
@@ -76,48 +41,69 @@ class VectorBlock {
         : p_(p),
           layout_(layout),
           job_(job),
+          thread_(layout),
           shared_(shared),
-          stream_(p, layout, job, shared + layout.slots + int(threadIdx.x) / 32 * vector_slots * layout.slot_bytes) {}
+          stream_(p, layout, job, thread_, shared) {}
 
     __device__ __forceinline__ void run() {
+        const int n_values = p_.input.n_values;
+        // Activations come behind the first weights, which have the longer way.
+#pragma unroll 1
         for (int i = 0; i < ahead; i++) {
-            stream_.copy();
-        }
-        for (int pass = 0; pass < layout_.n_passes; pass++) {
-            const WarpRows rows(p_, layout_, job_, pass, rows_per_warp);
-            float sums[rows_per_warp * columns] = {};
-            for (int first = 0; first < p_.input.n_values; first += layout_.panel_values) {
-                const int n = min(layout_.panel_values, p_.input.n_values - first);
-                if (pass == 0 || layout_.panel_values < p_.input.n_values) {
-                    __syncthreads();  // nobody reads the last panel any more
-                    stage_activations<type>(p_, layout_, first, n, shared_);
-                    __syncthreads();
-                }
-                add_panel(rows, first, n, sums);
+            if (i == 1) {
+                copy_activations<type>(p_, layout_, 0, min(layout_.panel_values, n_values), shared_);
             }
-            store(pass, sums);
+            stream_.copy(i % rows_per_warp, i);
+        }
+        store_groups<type>(p_, layout_, 0, min(layout_.panel_values, n_values), shared_);
+        copy_async_wait<ahead - 2>();
+        __syncthreads();
+#pragma unroll 1
+        for (int pass = 0; pass < layout_.n_passes; pass++) {
+            add_rows(pass);
         }
         copy_async_wait<0>();
     }
 
    private:
-    __device__ __forceinline__ int split() const { return int(threadIdx.x) / 32 % layout_.n_splits; }
+    __device__ __forceinline__ void add_rows(int pass) {
+        const int n_values = p_.input.n_values;
+        begin_rows(pass);
+        float sums[rows_per_warp * columns] = {};
+        int at = thread_.split * Piece::values;
+#pragma unroll 1
+        for (int first = 0; first < n_values; first += layout_.panel_values) {
+            const int n = min(layout_.panel_values, n_values - first);
+            if (n < n_values && (pass > 0 || first > 0)) {
+                __syncthreads();  // nobody reads the last panel any more
+                copy_activations<type>(p_, layout_, first, n, shared_);
+                copy_async_commit();
+                store_groups<type>(p_, layout_, first, n, shared_);
+                copy_async_wait<0>();
+                __syncthreads();
+            }
+#pragma unroll 1
+            for (; at < first + n; at += Piece::values * layout_.n_splits) {
+                add_pieces(at - first, n_values - at, sums);
+            }
+        }
+        store(pass, sums);
+    }
 
-    __device__ __forceinline__ void add_panel(const WarpRows & rows, int first, int n,
-                                              float (&sums)[rows_per_warp * columns]) {
-        const int n_splits = layout_.n_splits;
-        const int before = first / Piece::values;
-        // The warp's first piece at or behind the panel's first one.
-        int piece = before + (split() + n_splits - before % n_splits) % n_splits;
-        for (; piece * Piece::values < first + n; piece += n_splits) {
-            add_pieces(rows, piece * Piece::values - first, p_.input.n_values - piece * Piece::values, sums);
+    __device__ __forceinline__ void begin_rows(int pass) {
+        if constexpr (Piece::alignment != 16) {
+            WarpRows rows;
+            rows.find(p_, layout_, job_, thread_.warp, pass, rows_per_warp);
+#pragma unroll
+            for (int r = 0; r < rows_per_warp; r++) {
+                before_[r] = bytes_before<Piece::alignment>(rows.first + rows.offset<rows_per_warp>(r));
+            }
         }
     }
 
     // at: of the piece in the panel; n_left: values from there to the end of the row
-    __device__ __forceinline__ void add_pieces(const WarpRows & rows, int at, int n_left,
-                                               float (&sums)[rows_per_warp * columns]) {
-        const int lane = int(threadIdx.x) % 32;
+    __device__ __forceinline__ void add_pieces(int at, int n_left, float (&sums)[rows_per_warp * columns]) {
+        const int lane = thread_.lane;
         const bool takes_part = lane * Piece::lane_values < n_left;
         typename Piece::Weights weights[rows_at_once];
         typename Piece::Activations x;
@@ -128,8 +114,7 @@ class VectorBlock {
 #pragma unroll
             for (int r = 0; r < rows_per_warp; r++) {
                 stream_.template wait<ahead - 1>();
-                stream_.copy();
-                const char * piece = stream_.take(rows.row(r));
+                const char * piece = take(r);
                 if (takes_part) {
                     weights[0].read(piece, lane, n_left);
                     sums[r] = weights[0].add(sums[r], x);
@@ -139,11 +124,7 @@ class VectorBlock {
             stream_.template wait<ahead - rows_at_once>();
 #pragma unroll
             for (int r = 0; r < rows_per_warp; r++) {
-                stream_.copy();
-            }
-#pragma unroll
-            for (int r = 0; r < rows_per_warp; r++) {
-                const char * piece = stream_.take(rows.row(r));
+                const char * piece = take(r);
                 if (takes_part) {
                     weights[r].read(piece, lane, n_left);
                 }
@@ -159,31 +140,40 @@ class VectorBlock {
                 }
             }
         }
+        n_taken_ += rows_per_warp;
+    }
+
+    // The next piece, which is of row r, while another one begins to come.
+    __device__ __forceinline__ const char * take(int r) {
+        const int i = rows_per_warp % vector_slots == 0 ? r : n_taken_ + r;
+        stream_.copy((r + ahead) % rows_per_warp, i + ahead);
+        return stream_.piece(i) + before_[r];
     }
 
     __device__ __forceinline__ const char * activations(int token, int at) const {
-        const int i = token * layout_.panel_values + at;
-        return shared_ + (type == WeightType::f16 ? i * 4 : i / record_values * int(sizeof(ActivationRecord)));
+        const unsigned i = unsigned(token * layout_.panel_values + at);
+        return shared_ + (type == WeightType::f16 ? i * 4 : i / record_values * sizeof(ActivationRecord));
     }
 
     __device__ __forceinline__ void store(int pass, float (&sums)[rows_per_warp * columns]) {
         constexpr int lanes = 32 / (rows_per_warp * columns);
-        sum_over_warp(sums);
-        const int lane = int(threadIdx.x) % 32;
-        if (lane % lanes == 0) {
-            const int matrix = job_.n_matrices == 2 ? pass % 2 : 0;
-            const int row = WarpRows::row_in_block(layout_, job_, pass, rows_per_warp);
-            const int i = (split() * job_.n_matrices + matrix) * layout_.rows_per_block + row;
+        sum_over_warp<rows_per_warp * columns>(sums, thread_.lane);
+        if (thread_.lane % lanes == 0) {
+            const int matrix = (thread_.split << job_.second_bits) + (pass & job_.second_bits);
+            const int row = WarpRows::row_in_block(layout_, job_, thread_.warp, pass, rows_per_warp);
             auto * results = reinterpret_cast<float *>(shared_ + layout_.results);
-            results[i * columns + lane / lanes] = sums[0];
+            results[((matrix << layout_.row_bits) + row) * columns + thread_.lane / lanes] = sums[0];
         }
     }
 
     const MatrixParams & p_;
     const VectorLayout & layout_;
     const VectorJob & job_;
+    const VectorThread thread_;
     char * shared_;
     PieceStream<type, rows_per_warp> stream_;
+    int n_taken_ = 0;
+    int before_[rows_per_warp] = {};  // of each row's pieces
 };
 
 }  // namespace orin::cuda

@@ -14,8 +14,8 @@ template <int columns>
 class VectorResult {
    public:
     __device__ __forceinline__ VectorResult(const MatrixParams & p, const VectorLayout & layout, const VectorJob & job)
-        : row_in_block_(int(threadIdx.x) % layout.rows_per_block),
-          column_(int(threadIdx.x) / layout.rows_per_block),
+        : row_in_block_(int(threadIdx.x & ((1u << layout.row_bits) - 1))),
+          column_(int(threadIdx.x >> layout.row_bits)),
           row_(job.first_row + row_in_block_),
           is_wanted_(column_ < p.n_tokens && row_ < job.n_rows) {
         if (!is_wanted_) {
@@ -23,7 +23,7 @@ class VectorResult {
         }
         const float * bias = matrix_of(p, job.matrix).bias;
         bias_ = bias != nullptr ? bias[row_] : 0.0f;
-        if (job.n_matrices == 2 && p.matrices[1].bias != nullptr) {
+        if (job.second_bits != 0 && p.matrices[1].bias != nullptr) {
             second_bias_ = p.matrices[1].bias[row_];
         }
         if (p.residual != nullptr) {
@@ -37,7 +37,7 @@ class VectorResult {
         float result = 0.0f;
         if (is_wanted_) {
             result = product(layout, job, sums, 0) + bias_;
-            if (job.n_matrices == 2) {
+            if (job.second_bits != 0) {
                 result = apply_gate(p.gate, result) * (product(layout, job, sums, 1) + second_bias_);
             }
             result += residual_;
@@ -55,9 +55,10 @@ class VectorResult {
     __device__ __forceinline__ float product(const VectorLayout & layout, const VectorJob & job, const float * sums,
                                              int matrix) const {
         float sum = 0.0f;
-        for (int split = 0; split < layout.n_splits; split++) {
-            const int row = (split * job.n_matrices + matrix) * layout.rows_per_block + row_in_block_;
-            sum += sums[row * columns + column_];
+#pragma unroll 1
+        for (int split = 0; split < 1 << layout.split_bits; split++) {
+            const int of_matrix = ((split << job.second_bits) + matrix) << layout.row_bits;
+            sum += sums[(of_matrix + row_in_block_) * columns + column_];
         }
         return sum;
     }

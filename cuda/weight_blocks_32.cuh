@@ -58,7 +58,7 @@ struct PieceOf<WeightType::q8_0> {
         __device__ __forceinline__ void read(const char * piece, int lane, int) {
             const char * block = piece + lane * 34;
             d = half_at(block);
-            read_words(block + 2, quants);
+            EvenWords(block + 2).read(block + 2, quants);
         }
 
         __device__ __forceinline__ float add(float sum, const Activations & x) const {
@@ -87,7 +87,7 @@ struct PieceOf<WeightType::q4_0> {
         __device__ __forceinline__ void read(const char * piece, int lane, int) {
             const char * block = piece + lane * 18;
             d = half_at(block);
-            read_words(block + 2, quants.packed);
+            EvenWords(block + 2).read(block + 2, quants.packed);
         }
 
         __device__ __forceinline__ float add(float sum, const Activations & x) const {

@@ -157,9 +157,9 @@ struct PieceOf<WeightType::q5_K> {
     };
 };
 
-// A lane has 16 neighbouring values of each of the four groups of half a block. Quants of the first two groups are
-// multiplied as they are, 0 to 63, and the sum of activations corrects that; of the others as (quant - 32) · 4, which
-// leaves their bits where they are in a byte, but for the uppermost one.
+// A lane has 16 neighbouring values of each of the four groups of half a block. Quants are multiplied as they are, 0 to
+// 63, those of the last two groups by four besides, which leaves their bits where they are in a byte. Dots begin with
+// what makes up for the missing -32.
 template <>
 struct PieceOf<WeightType::q6_K> {
     static constexpr int values = 2048;
@@ -170,7 +170,7 @@ struct PieceOf<WeightType::q6_K> {
     struct Activations {
         uint32_t values[4][4];
         float scales[4];
-        int start[2];  // -32 · the sum of the values
+        int start[4];  // -32 or -128 times the sum of the values
 
         __device__ __forceinline__ void load(const char * piece, int lane, int) {
             const int half = lane % 2;
@@ -183,13 +183,15 @@ struct PieceOf<WeightType::q6_K> {
                     values[group][i] = word_of(of_group, i);
                 }
             }
-            const uint4 first = *reinterpret_cast<const uint4 *>(record[0].groups);
-            scales[0] = __uint_as_float(first.x);
-            scales[1] = __uint_as_float(first.z);
-            start[0] = -32 * int(int16_t(first.y >> half * 16));
-            start[1] = -32 * int(int16_t(first.w >> half * 16));
-            scales[2] = record[1].groups[0].scale * 0.25f;
-            scales[3] = record[1].groups[1].scale * 0.25f;
+#pragma unroll
+            for (int i = 0; i < 2; i++) {
+                const uint4 groups = *reinterpret_cast<const uint4 *>(record[i].groups);
+                const float factor = i == 0 ? 1.0f : 0.25f;
+                scales[2 * i] = __uint_as_float(groups.x) * factor;
+                scales[2 * i + 1] = __uint_as_float(groups.z) * factor;
+                start[2 * i] = (i == 0 ? -32 : -128) * int(int16_t(groups.y >> half * 16));
+                start[2 * i + 1] = (i == 0 ? -32 : -128) * int(int16_t(groups.w >> half * 16));
+            }
         }
     };
 
@@ -205,16 +207,17 @@ struct PieceOf<WeightType::q6_K> {
             uint32_t first[4];
             uint32_t second[4];
             uint32_t upper[4];
-            read_words(lower, first);
-            read_words(lower + 32, second);
-            read_words(block + 128 + of_block * 32 + lane % 2 * 16, upper);
+            const EvenWords words(block);
+            words.read(lower, first);
+            words.read(lower + 32, second);
+            words.read(block + 128 + of_block * 32 + lane % 2 * 16, upper);
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const uint32_t by_2 = upper[i] << 2;
                 quants[0][i] = (first[i] & 0x0F0F0F0F) | (upper[i] << 4 & 0x30303030);
                 quants[1][i] = (second[i] & 0x0F0F0F0F) | (by_2 & 0x30303030);
-                quants[2][i] = ((first[i] >> 2 & 0x3C3C3C3C) ^ 0x80808080) ^ (by_2 & 0xC0C0C0C0);
-                quants[3][i] = ((second[i] >> 2 & 0x3C3C3C3C) ^ 0x80808080) ^ (upper[i] & 0xC0C0C0C0);
+                quants[2][i] = (first[i] >> 2 & 0x3C3C3C3C) | (by_2 & 0xC0C0C0C0);
+                quants[3][i] = (second[i] >> 2 & 0x3C3C3C3C) | (upper[i] & 0xC0C0C0C0);
             }
             const auto * scale = reinterpret_cast<const int8_t *>(block + 192 + of_block * 8 + lane % 2);
 #pragma unroll
@@ -228,10 +231,10 @@ struct PieceOf<WeightType::q6_K> {
             float scaled = 0.0f;
 #pragma unroll
             for (int group = 0; group < 4; group++) {
-                int dot = group < 2 ? x.start[group] : 0;
+                int dot = x.start[group];
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    dot = __dp4a(int(quants[group][i]), int(x.values[group][i]), dot);
+                    dot = dot_u8_s8(quants[group][i], x.values[group][i], dot);
                 }
                 scaled += x.scales[group] * float(scales[group] * dot);
             }

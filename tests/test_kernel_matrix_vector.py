@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from activation_bytes import F32, INT8, make_rows, read_rows
-from kernel_calls import Kernels
+from activation_bytes import F16, F32, INT8, make_rows, read_rows
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_calls import KernelFailed, Kernels
 from numpy.typing import NDArray
 from stock_rounding import assert_no_worse_than_stock
-from weight_blocks import NAMES, Weights, random_weights
+from weight_blocks import BLOCK_VALUES, NAMES, Weights, random_weights
 
 Floats = NDArray[np.float64]
+SILU, GELU, GELU_ERF, GELU_QUICK, RELU = range(1, 6)
+GATES: dict[int, Callable[[Floats], Floats]] = {
+    SILU: lambda x: x / (1 + np.exp(-x)),
+    GELU: lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x**2))),
+    GELU_ERF: lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    GELU_QUICK: lambda x: x / (1 + np.exp(-1.702 * x)),
+    RELU: lambda x: np.maximum(x, 0),
+}
 
 
-def call(
-    kernels: Kernels, x: NDArray[np.float32], weights: Sequence[Weights], **other: Any
-) -> tuple[list[Any], list[Floats]]:
-    """What the kernel writes, and the products in float64 of what it was given."""
+def activations(seed: int, n_tokens: int, n_values: int) -> NDArray[np.float32]:
+    return np.random.default_rng(seed).normal(size=(n_tokens, n_values)).astype(np.float32)
+
+
+def arguments(x: NDArray[np.float32], weights: Sequence[Weights], **other: Any) -> dict[str, Any]:
     input_format = F32 if weights[0].name == "f16" else INT8
-    rows = make_rows(input_format, x)
     biases = other.pop("biases", [None] * len(weights))
-    arguments = {
+    return {
         "input_format": input_format,
-        "input": rows,
+        "input": make_rows(input_format, x),
         "n_values": x.shape[1],
         "matrices": [(w.type, w.rows, bias) for w, bias in zip(weights, biases, strict=True)],
         "gate": 0,
@@ -34,14 +45,15 @@ def call(
         "rows_per_warp": 1,
         "n_splits": 1,
     } | other
-    values = read_rows(input_format, rows, x.shape[1])
-    exact = [values @ w.values.T for w in weights]
-    exact = [e if b is None else e + b for e, b in zip(exact, biases, strict=True)]
-    return kernels.matrix_vector(arguments=arguments), exact
 
 
-def activations(seed: int, n_tokens: int, n_values: int) -> NDArray[np.float32]:
-    return np.random.default_rng(seed).normal(size=(n_tokens, n_values)).astype(np.float32)
+def products(given_: dict[str, Any], weights: Sequence[Weights]) -> list[Floats]:
+    """In float64, of what the kernel is given; with biases."""
+    values = read_rows(given_["input_format"], given_["input"], given_["n_values"])
+    return [
+        values @ w.values.T + (0.0 if bias is None else bias)
+        for w, (_, _, bias) in zip(weights, given_["matrices"], strict=True)
+    ]
 
 
 def assert_close(got: Any, exact: Floats) -> None:
@@ -52,9 +64,142 @@ def assert_close(got: Any, exact: Floats) -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n_tokens", [1, 2, 3, 4, 5, 8])
 def test_products_are_those_of_the_bytes(kernels: Kernels, name: str, n_tokens: int) -> None:
+    """More activations than are in shared memory at a time, if there are many tokens."""
     weights = random_weights(np.random.default_rng(n_tokens), name, 11, 2304)
     x = activations(1, n_tokens, 2304)
     for rows_per_warp in (1, 2, 4):
-        (got,), (exact,) = call(kernels, x, [weights], rows_per_warp=rows_per_warp)
-        assert_close(got, exact)
+        what = arguments(x, [weights], rows_per_warp=rows_per_warp)
+        (got,) = kernels.matrix_vector(arguments=what)
+        assert_close(got, products(what, [weights])[0])
     assert_no_worse_than_stock(got, weights, x)
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> dict[str, Any]:
+    name = draw(st.sampled_from(NAMES))
+    block = max(BLOCK_VALUES[name], 32)
+    padding = {"f16": 16, "q4_K": 16, "q5_K": 16, "q4_1": 4}.get(name, 2)
+    return {
+        "name": name,
+        "n_rows": draw(st.sampled_from([1, 2, 7, 8, 9, 33, 70])),
+        "n_values": block * draw(st.integers(1, 2600 // block)),
+        "padding": padding * draw(st.sampled_from([0, 0, 1, 3])),
+        "n_tokens": draw(st.sampled_from([1, 1, 2, 6])),
+        "rows_per_warp": draw(st.sampled_from([1, 2, 4])),
+        "n_splits": draw(st.sampled_from([1, 2, 3, 4, 8, 9])),
+        "seed": draw(st.integers(0, 9)),
+    }
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(shape=shapes())
+def test_any_shape_is_right_and_nothing_else_is_read(
+    kernels: Kernels, shape: dict[str, Any]
+) -> None:
+    """Rows end where their memory does, and what lies between them is 0xEE."""
+    rng = np.random.default_rng(shape["seed"])
+    weights = random_weights(
+        rng, shape["name"], shape["n_rows"], shape["n_values"], shape["padding"]
+    )
+    x = activations(shape["seed"], shape["n_tokens"], shape["n_values"])
+    cut = {key: shape[key] for key in ("rows_per_warp", "n_splits")}
+    what = arguments(x, [weights], **cut)
+    kernels.set_seed(seed=shape["seed"])
+    (got,) = kernels.matrix_vector(arguments=what)
+    assert_close(got, products(what, [weights])[0])
+
+
+@pytest.mark.parametrize("n_tokens", [1, 3])
+@pytest.mark.parametrize(
+    "names", [("q4_K", "q4_K", "q6_K"), ("q8_0", "q5_K", "q4_1"), ("f16", "f16", "f16")]
+)
+def test_a_launch_has_three_matrices_of_any_types_and_sizes(
+    kernels: Kernels, names: tuple[str, ...], n_tokens: int
+) -> None:
+    rng = np.random.default_rng(5)
+    sizes = (70, 9, 33)
+    weights = [
+        random_weights(rng, name, n_rows, 512) for name, n_rows in zip(names, sizes, strict=True)
+    ]
+    biases = [rng.normal(size=sizes[0]).astype(np.float32), None, np.ones(33, np.float32)]
+    what = arguments(activations(2, n_tokens, 512), weights, biases=biases, rows_per_warp=2)
+    got = kernels.matrix_vector(arguments=what)
+    for one, exact in zip(got, products(what, weights), strict=True):
+        assert_close(one, exact)
+
+
+@pytest.mark.parametrize("out_format", [-1, F32, INT8, F16])
+@pytest.mark.parametrize("gate", [0, *GATES])
+@pytest.mark.parametrize("n_tokens", [1, 5])
+def test_results_are_gated_added_to_and_put_into_rows(
+    kernels: Kernels, out_format: int, gate: int, n_tokens: int
+) -> None:
+    rng = np.random.default_rng(gate)
+    weights = [random_weights(rng, "q4_K", 96, 256) for _ in range(2 if gate else 1)]
+    biases = [rng.normal(size=96).astype(np.float32) for _ in weights]
+    residual = rng.normal(size=(n_tokens, 96)).astype(np.float32)
+    what = arguments(
+        activations(gate, n_tokens, 256), weights, biases=biases, gate=gate, residual=residual,
+        out_format=out_format, rows_per_warp=(1, 2, 4)[gate % 3], n_splits=(1, 2)[gate % 2],
+    )  # fmt: skip
+    first, *second = products(what, weights)
+    exact = GATES[gate](first) * second[0] + residual if gate else first + residual
+    (got,) = kernels.matrix_vector(arguments=what)
+    if out_format == INT8:
+        steps = np.abs(exact.reshape(n_tokens, 3, 32)).max(axis=-1).repeat(32, axis=1) / 127
+        assert (np.abs(read_rows(INT8, got, 96) - exact) <= 0.501 * steps).all()
+        expected = make_rows(INT8, read_rows(INT8, got, 96).astype(np.float32))
+        np.testing.assert_array_equal(got[:, :96], expected[:, :96])
+    elif out_format == F16:
+        np.testing.assert_allclose(read_rows(F16, got, 96), exact, rtol=2**-10, atol=1e-5)
+    else:
+        assert_close(got if out_format < 0 else read_rows(F32, got, 96), exact)
+
+
+def test_a_number_that_is_none_spoils_its_token_alone(kernels: Kernels) -> None:
+    for name in ("q4_K", "q6_K", "q8_0", "f16"):
+        weights = random_weights(np.random.default_rng(0), name, 9, 512)
+        what = arguments(activations(0, 2, 512), [weights])
+        place = 512 + 16 * 3 if what["input_format"] == INT8 else 40
+        what["input"][1, place : place + 4] = np.array([np.nan], "<f4").view(np.uint8)
+        (got,) = kernels.matrix_vector(arguments=what)
+        assert np.isfinite(got[0]).all() and np.isnan(got[1]).all()
+
+
+def test_what_does_not_fit_is_refused(kernels: Kernels) -> None:
+    rng = np.random.default_rng(0)
+    q4, q6, f16 = (random_weights(rng, name, 40, 512) for name in ("q4_K", "q6_K", "f16"))
+    x = activations(0, 1, 512)
+    other = random_weights(rng, "q4_K", 32, 512)
+    wrong = [
+        arguments(activations(0, 9, 512), [q4]),
+        arguments(x, [q4], input_format=F32),
+        arguments(x, [f16], input_format=INT8),
+        arguments(x, [q4, f16]),
+        arguments(x, [q4], rows_per_warp=3),
+        arguments(x, [q4], n_splits=0),
+        arguments(x, [q4], gate=SILU),
+        arguments(x, [q4, other], gate=SILU),
+        arguments(x, [q4, q6], gate=SILU),
+        arguments(x, [q4, q4], residual=np.zeros((1, 40), np.float32)),
+        arguments(x, [q4], out_format=INT8),
+        arguments(x, [q4, q4], out_format=F32),
+        arguments(x, [random_weights(rng, "q4_K", 4, 512, padding=8)]),
+        arguments(activations(0, 1, 768), [q4]),
+        arguments(activations(0, 1, 480), [q4]),
+    ]
+    assert kernels.can_matrix_vector(arguments=arguments(x, [q4]))
+    for what in wrong:
+        assert not kernels.can_matrix_vector(arguments=what)
+        with pytest.raises(KernelFailed, match="invalid"):
+            kernels.matrix_vector(arguments=what)
+
+
+def test_few_rows_are_cut_and_many_share_activations(kernels: Kernels) -> None:
+    rng = np.random.default_rng(0)
+    x = activations(0, 1, 8192)
+    few = arguments(x, [random_weights(rng, "q4_K", 64, 8192)])
+    many = arguments(x[:, :256], [random_weights(rng, "q4_K", 8192, 256)])
+    assert kernels.matrix_vector_cut(arguments=few, n_multiprocessors=16) == (1, 4)
+    assert kernels.matrix_vector_cut(arguments=many, n_multiprocessors=16) == (4, 1)
+    assert kernels.matrix_vector_cut(arguments=many, n_multiprocessors=132) == (1, 1)
