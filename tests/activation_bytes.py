@@ -49,7 +49,9 @@ def read_rows(row_format: int, rows: Bytes, n_values: int) -> Floats:
     if row_format == F16:
         halves = np.ascontiguousarray(rows[:, : 2 * n_values]).view("<f2").astype(np.float64)
         factors = np.ascontiguousarray(rows[:, 2 * n_values : 2 * n_values + 4]).view("<f4")
-        return halves * factors
+        scaled: Floats = halves * factors
+        return scaled
     quants = rows[:, :n_values].view(np.int8).reshape(len(rows), -1, GROUP)
     tails = np.ascontiguousarray(rows[:, n_values:]).view("<f4").reshape(len(rows), -1, 4)
-    return (quants * tails[..., :1].astype(np.float64)).reshape(len(rows), n_values)
+    values: Floats = quants * tails[..., :1].astype(np.float64)
+    return values.reshape(len(rows), n_values)
