@@ -57,13 +57,19 @@ __device__ __forceinline__ void sum_up(const MatrixParams & p, WeightType type, 
     }
 }
 
-// What a block has. It lies in shared memory meanwhile: registers are for sums.
+// What a block has. It lies in shared memory: registers are for sums.
 struct BlockTile {
-    int32_t is_last;
+    ProductRows rows;
+    WeightType type;
     int32_t matrix;
-    int32_t first_row;
     int32_t first_token;
+    int32_t is_last;
 };
+
+__device__ __forceinline__ WeightMatrix choose(const MatrixParams & p, int32_t matrix) {
+    static_assert(max_matrices == 3);
+    return matrix == 0 ? p.matrices[0] : matrix == 1 ? p.matrices[1] : p.matrices[2];
+}
 
 template <typename Tile>
 __device__ __forceinline__ BlockTile block_tile(const MatrixParams & p, const Grid & grid) {
@@ -73,35 +79,31 @@ __device__ __forceinline__ BlockTile block_tile(const MatrixParams & p, const Gr
     const int32_t in_group = min(token_tiles_together, grid.token_tiles - first_token_tile);
     const int32_t token_tile = first_token_tile + tile % of_group % in_group;
     int32_t row_tile = tile % of_group / in_group;
-    int32_t matrix = 0;
-    while (matrix < max_matrices - 1 && row_tile >= grid.row_tiles[matrix]) {
-        row_tile -= grid.row_tiles[matrix++];
+    int32_t i = 0;
+    while (i < max_matrices - 1 && row_tile >= grid.row_tiles[i]) {
+        row_tile -= grid.row_tiles[i++];
     }
-    return {0, matrix, row_tile * (p.gate != Gate::none ? Tile::rows / 2 : Tile::rows), token_tile * Tile::tokens};
-}
-
-__device__ __forceinline__ WeightMatrix choose(const MatrixParams & p, int32_t matrix) {
-    static_assert(max_matrices == 3);
-    return matrix == 0 ? p.matrices[0] : matrix == 1 ? p.matrices[1] : p.matrices[2];
+    const WeightMatrix matrix = choose(p, i);
+    const bool is_gate = p.gate != Gate::none;
+    const auto * second = is_gate ? static_cast<const char *>(p.matrices[1].rows) : nullptr;
+    return {{static_cast<const char *>(matrix.rows), second, matrix.row_bytes, matrix.n_rows,
+             row_tile * (is_gate ? Tile::rows / 2 : Tile::rows)},
+            matrix.type,
+            i,
+            token_tile * Tile::tokens,
+            0};
 }
 
 // Grid: tiles; splits.
 template <typename Tile>
 __global__ void __launch_bounds__(product_threads, Tile::blocks) matrix_product_kernel(MatrixParams p, Grid grid) {
-    const bool is_gate = p.gate != Gate::none;
     char * shared = shared_memory<char>();
     auto & block = *reinterpret_cast<BlockTile *>(shared + grid.block);
     if (threadIdx.x == 0) {
         block = block_tile<Tile>(p, grid);
     }
     __syncthreads();
-    {
-        const WeightMatrix matrix = choose(p, block.matrix);
-        const auto * second = is_gate ? static_cast<const char *>(p.matrices[1].rows) : nullptr;
-        const ProductRows rows = {static_cast<const char *>(matrix.rows), second, matrix.row_bytes, matrix.n_rows,
-                                  block.first_row};
-        sum_up<Tile>(p, matrix.type, rows, block.first_token, shared);
-    }
+    sum_up<Tile>(p, block.type, block.rows, block.first_token, shared);
     __syncthreads();
     auto * sums = reinterpret_cast<float *>(shared);
     if (p.n_splits > 1) {
@@ -111,7 +113,7 @@ __global__ void __launch_bounds__(product_threads, Tile::blocks) matrix_product_
             return;
         }
     }
-    write_results<Tile>(p, choose(p, block.matrix), block.first_row, block.first_token, sums);
+    write_results<Tile>(p, choose(p, block.matrix), block.rows.first, block.first_token, sums);
 }
 
 // --- shapes

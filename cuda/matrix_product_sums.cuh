@@ -26,7 +26,11 @@ class ProductPipeline {
     // Units of the rows from `begin` to `end`, for the tokens from first_token on.
     __device__ __forceinline__ ProductPipeline(const MatrixParams & p, const ProductRows & rows, int32_t first_token,
                                                int32_t begin, int32_t end, char * shared)
-        : p_(p), rows_(rows), first_token_(first_token), begin_(begin), n_units_(end - begin), shared_(shared) {}
+        : p_(p), rows_(rows), first_token_(first_token), begin_(begin), n_units_(end - begin), shared_(shared) {
+        for (int i = 0; i < Tile::sixteens * 2; i++) {
+            misaligned_ |= unsigned(rows.row(row_in_tile(i)) * rows.row_bytes / 2 % 2) << i;
+        }
+    }
 
     // Adds to the warp's sums: [sixteens of rows][eights of tokens], as mma_f16 has them.
     __device__ __forceinline__ void add(float (&sums)[Tile::sixteens][Tile::tokens / 8][4]) {
@@ -74,23 +78,24 @@ class ProductPipeline {
     __device__ __forceinline__ void copy_weights(int unit) const {
         constexpr int n_pieces = Weights::n_pieces;
         constexpr uintptr_t piece_mask = Weights::piece_bytes - 1;
+        const ProductRows rows = rows_;
         char * to = unit_memory(unit);
         const int64_t row_end = int64_t(p_.input.n_values) * Weights::unit_bytes / Weights::unit;
         const int64_t unit_begin = int64_t(begin_ + unit) * Weights::unit_bytes;
-#pragma unroll 2
+#pragma unroll 1
         for (int i = int(threadIdx.x); i < Tile::rows * n_pieces; i += product_threads) {
             const int in_tile = i / n_pieces;
             const int piece = i % n_pieces;
-            const char * matrix = rows_.matrix(in_tile);
-            const char * row = matrix + int64_t(rows_.row(in_tile)) * rows_.row_bytes;
+            const char * matrix = rows.matrix(in_tile);
+            const char * row = matrix + int64_t(rows.row(in_tile)) * rows.row_bytes;
             const auto begin = reinterpret_cast<uintptr_t>(row + unit_begin) & ~piece_mask;
             const char * from = reinterpret_cast<const char *>(begin) + piece * Weights::piece_bytes;
             char * place = to + in_tile * Weights::row_bytes + Weights::place(piece, in_tile) * Weights::piece_bytes;
             const int64_t left = row + row_end - from;
-            if (left >= Weights::piece_bytes || (left > 0 && rows_.row(in_tile) < rows_.n_rows - 1)) {
+            if (left >= Weights::piece_bytes) {
                 copy_async<Weights::piece_bytes>(place, from);
             } else {
-                // Zeros behind the row, and nothing is read behind the matrix.
+                // Zeros behind the row: what is there may be no numbers, or no memory.
                 const uint32_t last = left > 0 ? *reinterpret_cast<const uint16_t *>(from) : 0;
                 *reinterpret_cast<uint32_t *>(place) = last;
                 for (int word = 1; word < Weights::piece_bytes / 4; word++) {
@@ -106,7 +111,7 @@ class ProductPipeline {
         char * to = stage_memory(stage);
         const int part = stage % Stages::per_unit;
         const int first = (begin_ + stage / Stages::per_unit) * Weights::unit + part * Stages::eights * 8;
-#pragma unroll 2
+#pragma unroll 1
         for (int i = int(threadIdx.x); i < Tile::tokens * row_pieces; i += product_threads) {
             const int token = i / row_pieces;
             const int t = i % row_pieces / run_pieces;
@@ -123,14 +128,14 @@ class ProductPipeline {
         }
     }
 
-    // Of the warp's row; second: of the two of a sixteen that a lane has values of.
-    __device__ __forceinline__ const char * raw(int unit, int sixteen, int second) const {
-        const int in_tile =
-            int(threadIdx.x) / 32 * Tile::sixteens * 16 + sixteen * 16 + second * 8 + int(threadIdx.x) % 32 / 4;
-        const char * row = unit_memory(unit) + in_tile * Weights::row_bytes;
+    // Of the warp's row; i: of the ones that a lane has values of, 8 apart.
+    __device__ __forceinline__ static int row_in_tile(int i) {
+        return int(threadIdx.x) / 32 * Tile::sixteens * 16 + i * 8 + int(threadIdx.x) % 32 / 4;
+    }
+    __device__ __forceinline__ const char * raw(int unit, int i) const {
+        const char * row = unit_memory(unit) + row_in_tile(i) * Weights::row_bytes;
         if constexpr (Weights::piece_bytes == 4) {
-            const int64_t begin = int64_t(rows_.row(in_tile)) * rows_.row_bytes;
-            return row + ((begin + int64_t(begin_ + unit) * Weights::unit_bytes) & 2);
+            return row + (((misaligned_ >> i) + (begin_ + unit) * (Weights::unit_bytes / 2)) & 1) * 2;
         }
         return row;
     }
@@ -138,7 +143,7 @@ class ProductPipeline {
     __device__ __forceinline__ void read_scales(int unit, TileScales (&scales)[Tile::sixteens][2]) const {
 #pragma unroll
         for (int i = 0; i < Tile::sixteens * 2; i++) {
-            scales[i / 2][i % 2] = Weights::scales(raw(unit, i / 2, i % 2), int(threadIdx.x) % 4);
+            scales[i / 2][i % 2] = Weights::scales(raw(unit, i), int(threadIdx.x) % 4);
         }
     }
 
@@ -153,7 +158,7 @@ class ProductPipeline {
             uint32_t pairs[Tile::sixteens][2][4];
 #pragma unroll
             for (int i = 0; i < Tile::sixteens * 2; i++) {
-                Weights::values(raw(unit, i / 2, i % 2), scales[i / 2][i % 2], t, part * Stages::eights + eight, g % 2,
+                Weights::values(raw(unit, i), scales[i / 2][i % 2], t, part * Stages::eights + eight, g % 2,
                                 pairs[i / 2][i % 2]);
             }
             const char * of_token = activations + activation_place(g, eight, t) * 16;
@@ -177,6 +182,7 @@ class ProductPipeline {
     const int32_t begin_;
     const int32_t n_units_;
     char * const shared_;
+    unsigned misaligned_ = 0;  // a bit for each row of the lane: whether it begins at no multiple of 4
 };
 
 }  // namespace orin::cuda
