@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,13 +23,15 @@ GATES = ("none", "silu", "gelu", "gelu_erf", "gelu_quick", "relu")
 
 
 def gated(gate: str, x: Floats, y: Floats) -> Floats:
-    if gate == "silu":
-        return x / (1 + np.exp(-x)) * y
-    if gate == "gelu":
-        return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) * y
-    if gate == "gelu_erf":
-        return 0.5 * x * (1 + np.vectorize(math.erf)(x / np.sqrt(2))) * y
-    return (x / (1 + np.exp(-1.702 * x)) if gate == "gelu_quick" else np.maximum(x, 0)) * y
+    factors: dict[str, Callable[[], Floats]] = {
+        "silu": lambda: 1 / (1 + np.exp(-x)),
+        "gelu": lambda: 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        "gelu_erf": lambda: 0.5 * (1 + np.vectorize(math.erf)(x / np.sqrt(2))),
+        "gelu_quick": lambda: 1 / (1 + np.exp(-1.702 * x)),
+        "relu": lambda: (x > 0).astype(np.float64),
+    }
+    result: Floats = x * factors[gate]() * y
+    return result
 
 
 def activations(rng: np.random.Generator, n_tokens: int, n_values: int) -> Floats32:
@@ -76,10 +79,13 @@ def rounding(x: Floats32, weights: Weights) -> Floats:
     largest = np.abs(weights.values).max()
     of_weights = largest * 2.0**-11 * np.sqrt((seen(x) ** 2).sum(axis=1, keepdims=True))
     of_sums = 2.0**-22 * (np.abs(seen(x)) @ np.abs(weights.values).T)
-    return 5 / np.sqrt(12) * of_weights + of_sums
+    most: Floats = 5 / np.sqrt(12) * of_weights + of_sums
+    return most
 
 
-def assert_product(out: Any, x: Floats32, weights: Weights, more: Floats | float = 0.0) -> None:
+def assert_product(
+    out: Any, x: Floats32, weights: Weights, more: Floats | Floats32 | float = 0.0
+) -> None:
     exact = product(x, weights) + more
     error = np.abs(out - exact) - rounding(x, weights) - 1e-6 * np.abs(exact)
     assert out.shape == exact.shape and (error <= 0).all(), error.max()
