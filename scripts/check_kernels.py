@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,13 +28,21 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from native.cuda import find_nvcc
 from native.errors import BuildError
+from native.llama import ccache_environment
+from orin_llm.upstream import cache_dir
 
 ARCHITECTURES = ("80", "87", "90")
-_FLAGS = ("-std=c++17", "-O3", "-cubin", "-Xptxas", "-v", "-Werror", "all-warnings")
+_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    "-Xptxas=-v",
+    "-Werror=all-warnings",
+    "-Xcompiler=-fPIC,-fvisibility=hidden",
+)
 _ENTRY = re.compile(r"Compiling entry function '(\S+)' for 'sm_(\w+)'")
 _SPILL = re.compile(r"(\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -57,20 +66,31 @@ class Budget:
     spilled_bytes: int = 0
 
 
+def compile_command(nvcc: str, include: Path, architecture: str) -> list[str]:
+    """Without source and output. Whoever uses the same one finds the result in ccache."""
+    return [nvcc, *_FLAGS, f"-I{include}", f"-arch=sm_{architecture}"]
+
+
 def compile_all(nvcc: str, sources: list[Path], include: Path) -> list[Use]:
     """Compile each source for each architecture.
 
     Raises:
         BuildError: the compiler refuses one, or warns.
     """
+    cache = shutil.which("ccache")
+    environment = {**os.environ, **ccache_environment(cache_dir(), ROOT)}
     jobs = [(source, architecture) for source in sources for architecture in ARCHITECTURES]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
 
         def compile_one(job: tuple[Path, str]) -> list[Use]:
             source, architecture = job
-            command = [nvcc, *_FLAGS, f"-I{include}", f"-arch=sm_{architecture}", str(source)]
-            command += ["-o", f"{folder}/{source.stem}.{architecture}"]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            out = f"{folder}/{source.stem}.{architecture}.o"
+            command = [cache] if cache else []
+            command += compile_command(nvcc, include, architecture)
+            command += ["-c", str(source), "-o", out, "-MD", "-MF", f"{out}.make"]
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=False, env=environment, cwd=ROOT
+            )
             said = done.stdout + done.stderr
             if done.returncode != 0:
                 raise BuildError(f"{source.name} for sm_{architecture}: {said.strip()}")
