@@ -114,7 +114,6 @@ class KernelChoice(TypedDict):
     least: int
     most: int
     values: list[int]  # where only these are meant; else []
-    what: str
 
 def kernel_choices() -> list[KernelChoice]: ...
 

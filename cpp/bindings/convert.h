@@ -58,7 +58,6 @@ inline pybind11::dict to_dict(const ChoiceRange & range) {
     result["least"] = range.least;
     result["most"] = range.most;
     result["values"] = pybind11::cast(range.values);
-    result["what"] = range.what;
     return result;
 }
 

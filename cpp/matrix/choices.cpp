@@ -25,20 +25,14 @@ struct Field {
 
 const std::vector<Field> & fields() {
     static const std::vector<Field> all = {
-        {{"product_tokens", 0, most_tokens, {}, "least tokens of a product on tensor cores; 0: none are"},
-         &MatrixChoices::product_tokens},
-        {{"product_most", 0, most_tokens, {}, "most tokens of one; 0: any number"}, &MatrixChoices::product_most},
-        {{"cublas_tokens", 0, most_tokens, {}, "least tokens of llama.cpp's products that cuBLAS makes; 0: none"},
-         &MatrixChoices::cublas_tokens},
-        {{"vector_rows", 0, 4, {0, 1, 2, 4}, "rows of weights that a warp has; 0: by size"},
-         &MatrixChoices::vector_rows},
-        {{"vector_splits", 0, 8, {0, 1, 2, 4, 8}, "parts that such rows are cut into; 0: by size"},
-         &MatrixChoices::vector_splits},
-        {{"product_splits", 0, 64, {}, "the same on tensor cores; 0: by size"}, &MatrixChoices::product_splits},
-        {{"prefetch_bytes", 0, 1 << 28, {}, "of the next weights, asked for ahead; 0: none"},
-         &MatrixChoices::prefetch_bytes},
-        {{"gather_tokens", 0, most_tokens, {}, "least tokens of prompts whose attention gathers pages; 0: none"},
-         &MatrixChoices::gather_tokens},
+        {{"product_tokens", 0, most_tokens, {}}, &MatrixChoices::product_tokens},
+        {{"product_most", 0, most_tokens, {}}, &MatrixChoices::product_most},
+        {{"cublas_tokens", 0, most_tokens, {}}, &MatrixChoices::cublas_tokens},
+        {{"vector_rows", 0, 4, {0, 1, 2, 4}}, &MatrixChoices::vector_rows},
+        {{"vector_splits", 0, 8, {0, 1, 2, 4, 8}}, &MatrixChoices::vector_splits},
+        {{"product_splits", 0, 64, {}}, &MatrixChoices::product_splits},
+        {{"prefetch_bytes", 0, 1 << 28, {}}, &MatrixChoices::prefetch_bytes},
+        {{"gather_tokens", 1, most_tokens, {}}, &MatrixChoices::gather_tokens},
     };
     return all;
 }
@@ -100,11 +94,9 @@ MatrixForm matrix_form(const MatrixChoices & choices, int32_t n_tokens, const st
 
 const std::vector<ChoiceRange> & choice_ranges() {
     static const std::vector<ChoiceRange> ranges = [] {
-        std::vector<ChoiceRange> all = {
-            {vector_tokens, 0, most_vector_tokens, {}, "most tokens of a product on ordinary cores; 0: none are"}};
+        std::vector<ChoiceRange> all = {{vector_tokens, 0, most_vector_tokens, {}}};
         for (const char * type : type_names) {
-            all.push_back(
-                {vector_tokens + "_" + type, 0, most_vector_tokens, {}, std::string("of weights of ") + type});
+            all.push_back({vector_tokens + "_" + type, 0, most_vector_tokens, {}});
         }
         for (const Field & field : fields()) {
             all.push_back(field.range);

@@ -29,8 +29,7 @@ struct MatrixChoices {
     int32_t product_splits = 0;  // parts that rows of matrix_product are cut into
     int32_t prefetch_bytes = 0;  // of the next weights, that launches before them ask the L2 cache for; 0: none
 
-    // Least tokens of a step with prompt tokens whose attention gathers what they see, instead of reading pages; 0:
-    // none.
+    // Least tokens of a step with prompt tokens whose attention gathers what they see, instead of reading pages.
     int32_t gather_tokens = 1;
 };
 
@@ -49,7 +48,6 @@ struct ChoiceRange {
     int32_t least;
     int32_t most;
     std::vector<int32_t> values;  // where only some between these are meant
-    std::string what;             // a line for a user
 };
 
 // All names. `vector_tokens` is of all types, `vector_tokens_q4_K` of one.
