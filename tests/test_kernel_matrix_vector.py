@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from activation_bytes import F16, F32, INT8, make_rows, read_rows
+from activation_rows import F16, F32, INT8, read_rows, write_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_calls import KernelFailed, Kernels
@@ -36,7 +36,7 @@ def arguments(x: NDArray[np.float32], weights: Sequence[Weights], **other: Any) 
     biases = other.pop("biases", [None] * len(weights))
     return {
         "input_format": input_format,
-        "input": make_rows(input_format, x),
+        "input": write_rows(x, input_format),
         "n_values": x.shape[1],
         "matrices": [(w.type, w.rows, bias) for w, bias in zip(weights, biases, strict=True)],
         "gate": 0,
@@ -49,7 +49,7 @@ def arguments(x: NDArray[np.float32], weights: Sequence[Weights], **other: Any) 
 
 def products(given_: dict[str, Any], weights: Sequence[Weights]) -> list[Floats]:
     """In float64, of what the kernel is given; with biases."""
-    values = read_rows(given_["input_format"], given_["input"], given_["n_values"])
+    values = read_rows(given_["input"], given_["input_format"])
     return [
         values @ w.values.T + (0.0 if bias is None else bias)
         for w, (_, _, bias) in zip(weights, given_["matrices"], strict=True)
@@ -147,13 +147,13 @@ def test_results_are_gated_added_to_and_put_into_rows(
     (got,) = kernels.matrix_vector(arguments=what)
     if out_format == INT8:
         steps = np.abs(exact.reshape(n_tokens, 3, 32)).max(axis=-1).repeat(32, axis=1) / 127
-        assert (np.abs(read_rows(INT8, got, 96) - exact) <= 0.501 * steps).all()
-        expected = make_rows(INT8, read_rows(INT8, got, 96).astype(np.float32))
+        assert (np.abs(read_rows(got, INT8) - exact) <= 0.501 * steps).all()
+        expected = write_rows(read_rows(got, INT8), INT8)
         np.testing.assert_array_equal(got[:, :96], expected[:, :96])
     elif out_format == F16:
-        np.testing.assert_allclose(read_rows(F16, got, 96), exact, rtol=2**-10, atol=1e-5)
+        np.testing.assert_allclose(read_rows(got, F16), exact, rtol=2**-10, atol=1e-5)
     else:
-        assert_close(got if out_format < 0 else read_rows(F32, got, 96), exact)
+        assert_close(got if out_format < 0 else read_rows(got, F32), exact)
 
 
 def test_a_number_that_is_none_spoils_its_token_alone(kernels: Kernels) -> None:
