@@ -29,6 +29,7 @@ struct RopeStoreProbe {
     std::vector<float> k_norm;
     float norm_eps = 0.0f;
     int32_t n_readers = 1;
+    int64_t prefetched_bytes = 0;  // that its node asks for ahead: of the cells of K, which stand for weights
     // How the layer differs: "one_projection" (Q, K and V are parts of one tensor), "k_read_twice", "k_not_turned",
     // "q_not_turned", "k_turns_differently", "k_normed_behind", "stored_twice", "q_norm_read_twice", "q_norm_by_head"
     // (each has weights of its own); "": not

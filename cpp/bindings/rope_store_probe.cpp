@@ -10,6 +10,7 @@
 #include "../engine/gpu.h"
 #include "../hooks/rope_store_hook.h"
 #include "../hooks/rope_store_match.h"
+#include "../hooks/rope_store_node.h"
 #include "ggml-alloc.h"
 #include "ggml-backend.h"
 #include "ggml-cpp.h"
@@ -118,6 +119,11 @@ py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> &
     RopeStoreHook rope_store(probe.n_ctx);
     if (hook) {
         rope_store.graph_built(layer.nodes.get(), *layer.graph, {layer.paged()});
+        for (int i = 0; i < layer.graph->n_nodes; i++) {
+            if (is_rope_store(*layer.graph->nodes[i])) {
+                prefetch_in_rope_store(*layer.graph->nodes[i], *layer.k_cells, probe.prefetched_bytes);
+            }
+        }
     }
     const ggml_gallocr_ptr allocator(ggml_gallocr_new(ggml_backend_get_default_buffer_type(gpu.get())));
     if (!ggml_gallocr_alloc_graph(allocator.get(), layer.graph)) {
@@ -189,6 +195,7 @@ void bind_rope_store_probe(py::module_ & m) {
         .def_readwrite("q_norm", &RopeStoreProbe::q_norm)
         .def_readwrite("k_norm", &RopeStoreProbe::k_norm)
         .def_readwrite("norm_eps", &RopeStoreProbe::norm_eps)
+        .def_readwrite("prefetched_bytes", &RopeStoreProbe::prefetched_bytes)
         .def_readwrite("n_readers", &RopeStoreProbe::n_readers)
         .def_readwrite("twist", &RopeStoreProbe::twist);
     m.def("run_rope_store", &run_rope_store, py::arg("probe"), py::arg("q"), py::arg("k"), py::arg("v"),

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ggml-backend.h"
 #include "ggml-impl.h"
 #include "graph_edit.h"
 
@@ -53,6 +54,17 @@ NodeParams params_of(const ggml_tensor & node) {
     NodeParams params;
     std::memcpy(&params, node.op_params, sizeof params);
     return params;
+}
+
+constexpr int64_t max_prefetch = 1 << 30;
+
+bool is_on_gpu(const ggml_tensor & weights) {
+    if (weights.data == nullptr || weights.buffer == nullptr) {
+        return false;
+    }
+    ggml_backend_dev_t device = ggml_backend_buft_get_device(ggml_backend_buffer_get_type(weights.buffer));
+    return device != nullptr && ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU &&
+           !ggml_backend_buffer_is_host(weights.buffer);
 }
 
 }  // namespace
@@ -108,8 +120,8 @@ bool is_rope_store(const ggml_tensor & node) {
 void prefetch_in_rope_store(ggml_tensor & node, const ggml_tensor & weights, int64_t bytes) {
     NodeParams params = params_of(node);
     params.prefetched = weights.data;
-    params.prefetched_bytes = static_cast<int32_t>(
-        weights.data == nullptr ? 0 : std::min({bytes, int64_t(ggml_nbytes(&weights)), int64_t{INT32_MAX}}));
+    params.prefetched_bytes =
+        is_on_gpu(weights) ? static_cast<int32_t>(std::min({bytes, int64_t(ggml_nbytes(&weights)), max_prefetch})) : 0;
     ggml_set_op_params(&node, &params, sizeof params);
 }
 

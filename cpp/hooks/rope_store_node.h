@@ -21,8 +21,8 @@ void replace_by_rope_store(ggml_cgraph & graph, const RopeStoreSite & site, ggml
 
 bool is_rope_store(const ggml_tensor & node);
 
-// Lets the launch of such a node have the first `bytes` of these weights brought into the L2 cache. They are on its
-// GPU.
+// Lets the launch of such a node have the first `bytes` of these weights brought into the L2 cache; none where they are
+// not on a GPU.
 void prefetch_in_rope_store(ggml_tensor & node, const ggml_tensor & weights, int64_t bytes);
 
 #ifdef ORIN_CUDA

@@ -168,6 +168,18 @@ def test_norms_of_the_heads_of_q_and_k_are_part_of_the_node(
     close_attention(hooked, stock, 4e-3)
 
 
+@pytest.mark.parametrize(("asked", "expected"), [(0, 0), (4096, 128), (1 << 40, 256 * 128 // 32)])
+def test_the_node_asks_for_the_next_weights_ahead(
+    emulated: EmulatedGpu, asked: int, expected: int
+) -> None:
+    """At most all there are: 256 rows of one head of 64."""
+    step = Step(PLAIN, prefetched_bytes=asked)
+    emulated.reset_counters()
+    hooked = step.run(hook=True)
+    assert emulated.counters().get("prefetches", 0) == expected
+    close_rows(step.stored(hooked, "k"), rotate(PLAIN, step.k[None], step.positions)[0], "f16")
+
+
 def test_no_launch_is_left_between_the_projections_and_attention() -> None:
     """RoPE and two stores; for quantized cells three rotations, too."""
     for options, n_stock in (({}, 5), ({"k_type": "q8_0", "v_type": "q8_0"}, 8)):
