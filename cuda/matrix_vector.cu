@@ -14,7 +14,8 @@ namespace orin::cuda {
 namespace {
 
 constexpr int free_shared_bytes = 48 * 1024;  // more is to be asked for
-constexpr int most_panel_bytes = 24 * 1024;
+constexpr int most_panel_bytes = 40 * 1024;
+constexpr int64_t most_row_bytes = 1 << 28;  // places in a few rows are told by 32 bits
 
 __device__ __forceinline__ VectorJob job_of(const MatrixParams & p, const VectorLayout & layout) {
     if (p.gate != Gate::none) {
@@ -28,9 +29,9 @@ __device__ __forceinline__ VectorJob job_of(const MatrixParams & p, const Vector
     return {matrix, 0, (int(blockIdx.x) - first) << layout.row_bits, matrix_of(p, matrix).n_rows};
 }
 
-// At once on a multiprocessor: what registers allow without spills, and shared memory on the board.
+// At once on a multiprocessor: as many as registers allow without spills.
 constexpr int blocks_per_multiprocessor(int rows_per_warp, int columns) {
-    return rows_per_warp * columns <= 2 ? 3 : 2;
+    return rows_per_warp * columns == 1 ? 4 : rows_per_warp * columns == 2 ? 3 : 2;
 }
 
 // is_f16: or else any quantized type, which all blocks of a matrix have
@@ -118,13 +119,23 @@ constexpr int log2_of(int n) {
     return n <= 1 ? 0 : 1 + log2_of(n / 2);
 }
 
+// Some times what a device has room for, if rows_per_warp is what matrix_vector_cut() says.
+constexpr int wanted_blocks(int rows_per_warp) {
+    return rows_per_warp == 4 ? 96 : 1536;
+}
+
 VectorLayout layout_of(const MatrixParams & p) {
     VectorLayout layout{};
     layout.split_bits = log2_of(std::min(p.n_splits, vector_warps));
     layout.n_splits = 1 << layout.split_bits;
     const int n_matrices = p.gate == Gate::none ? 1 : 2;  // of a block
     const int rows_per_pass = (vector_warps >> layout.split_bits) * rows_per_warp_of(p);
-    const int rows_per_block = has_int8_results(p) ? row_group_values : rows_per_pass;
+    int rows_per_block = has_int8_results(p) ? row_group_values : rows_per_pass;
+    // Where there are many rows a block has more of them, one pass after the other: it begins once for all.
+    while (rows_per_block * columns_of(p) < vector_threads &&
+           p.matrices[0].n_rows >= 2 * rows_per_block * wanted_blocks(p.rows_per_warp)) {
+        rows_per_block *= 2;
+    }
     layout.row_bits = log2_of(rows_per_block);
     layout.n_passes = rows_per_block / rows_per_pass * n_matrices;
     int n_blocks = 0;
@@ -147,6 +158,14 @@ VectorLayout layout_of(const MatrixParams & p) {
     return layout;
 }
 
+int n_blocks_of(const MatrixParams & p, const VectorLayout & layout) {
+    int n_blocks = 0;
+    for (int i = 0; i < (p.gate == Gate::none ? p.n_matrices : 1); i++) {
+        n_blocks += divide_up(p.matrices[i].n_rows, 1 << layout.row_bits);
+    }
+    return n_blocks;
+}
+
 // --- launches
 
 template <bool is_f16, int rows_per_warp, int columns>
@@ -154,18 +173,14 @@ cudaError_t launch_kernel(const MatrixParams & p, cudaStream_t stream) {
     const VectorLayout layout = layout_of(p);
     const auto kernel = matrix_vector_kernel<is_f16, rows_per_warp, columns>;
     if (layout.end > free_shared_bytes) {
-        // Always the same, as launches of other shapes may be on their way.
-        constexpr int most = 160 * 1024;
+        // Always the same, as launches of other shapes may be on their way: activations, slots of q6_K, results.
+        constexpr int most = (40 + 56 + 16) * 1024;
         if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
             error != cudaSuccess) {
             return error;
         }
     }
-    int n_blocks = 0;
-    for (int i = 0; i < (p.gate == Gate::none ? p.n_matrices : 1); i++) {
-        n_blocks += divide_up(p.matrices[i].n_rows, 1 << layout.row_bits);
-    }
-    ORIN_LAUNCH(kernel, unsigned(n_blocks), vector_threads, size_t(layout.end), stream, p, layout);
+    ORIN_LAUNCH(kernel, unsigned(n_blocks_of(p, layout)), vector_threads, size_t(layout.end), stream, p, layout);
     return cudaGetLastError();
 }
 
@@ -178,7 +193,8 @@ cudaError_t launch(const MatrixParams & p, cudaStream_t stream) {
 bool is_readable(const MatrixParams & p, const WeightMatrix & matrix) {
     const bool is_f16 = matrix.type == WeightType::f16;
     const int32_t block_values = weight_block_values(matrix.type);
-    return matrix.n_rows > 0 && p.input.format == (is_f16 ? RowFormat::f32 : RowFormat::int8) && block_values > 0 &&
+    return matrix.n_rows > 0 && matrix.row_bytes <= most_row_bytes &&
+           p.input.format == (is_f16 ? RowFormat::f32 : RowFormat::int8) && block_values > 0 &&
            p.input.n_values % block_values == 0 && matrix.row_bytes % piece_size(matrix.type).alignment == 0 &&
            matrix.row_bytes >= int64_t(p.input.n_values) / block_values * weight_block_bytes(matrix.type);
 }
@@ -199,22 +215,31 @@ bool has_pointers(const MatrixParams & p) {
 
 }  // namespace
 
-MatrixVectorCut matrix_vector_cut(const MatrixParams & p, int32_t n_multiprocessors) {
-    const int64_t n_warps = int64_t(n_multiprocessors) * 3 * vector_warps;  // at once
-    int64_t n_rows = 0;
+MatrixVectorCut matrix_vector_cut(const MatrixParams & params, int32_t n_multiprocessors) {
+    // Few multiprocessors are short of instructions, which rows that share activations save; many want to be busy all
+    // at once, so that no block comes late.
+    const bool are_few = n_multiprocessors <= 64;
+    const int shared_bytes = (are_few ? 164 : 228) * 1024;
+    MatrixParams p = params;
+    p.rows_per_warp = 1;
+    p.n_splits = 1;
+    const auto blocks = [&p] { return n_blocks_of(p, layout_of(p)); };
+    const auto blocks_at_once = [&] {
+        const int most = shared_bytes / (layout_of(p).end + 1024);
+        return n_multiprocessors * std::min(most, blocks_per_multiprocessor(rows_per_warp_of(p), columns_of(p)));
+    };
+    const int most_rows = are_few && columns_of(p) == 1 ? 4 : 2;
+    while (p.rows_per_warp < most_rows && blocks() > blocks_at_once()) {
+        p.rows_per_warp *= 2;
+    }
     int n_pieces = 1;
     for (int i = 0; i < p.n_matrices; i++) {
-        n_rows += p.matrices[i].n_rows;
         n_pieces = std::max(n_pieces, divide_up(p.input.n_values, piece_size(p.matrices[i].type).values));
     }
-    MatrixVectorCut cut = {1, 1};
-    while (cut.rows_per_warp < 4 && n_rows >= n_warps * cut.rows_per_warp * 4) {
-        cut.rows_per_warp *= 2;
+    while (p.n_splits * 2 <= std::min(n_pieces, vector_warps) && blocks() * 2 <= blocks_at_once()) {
+        p.n_splits *= 2;
     }
-    while (cut.n_splits < vector_warps && cut.n_splits * 2 <= n_pieces && n_rows * cut.n_splits * 2 <= n_warps) {
-        cut.n_splits *= 2;
-    }
-    return cut;
+    return {p.rows_per_warp, p.n_splits};
 }
 
 bool can_matrix_vector(const MatrixParams & p) {

@@ -108,14 +108,14 @@ class VectorBlock {
         typename Piece::Weights weights[rows_at_once];
         typename Piece::Activations x;
         if constexpr (columns == 1) {
-            if (takes_part) {
-                x.load(activations(0, at), lane, n_left);
-            }
 #pragma unroll
             for (int r = 0; r < rows_per_warp; r++) {
                 stream_.template wait<ahead - 1>();
                 const char * piece = take(r);
                 if (takes_part) {
+                    if (r == 0) {
+                        x.load(activations(0, at), lane, n_left);
+                    }
                     weights[0].read(piece, lane, n_left);
                     sums[r] = weights[0].add(sums[r], x);
                 }

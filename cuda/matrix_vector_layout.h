@@ -16,7 +16,7 @@ constexpr int vector_slots = 4;  // pieces of rows that a warp has in shared mem
 struct VectorLayout {
     int32_t n_splits;  // warps that share a row: 2^split_bits
     int32_t split_bits;
-    int32_t row_bits;  // 2^row_bits rows, at most 32
+    int32_t row_bits;  // 2^row_bits rows: at most as many as there are threads for results
     int32_t n_passes;
     int32_t first_blocks[max_matrices];  // of each matrix
     int32_t panel_values;                // activations that are in shared memory at a time

@@ -61,6 +61,13 @@ def assert_close(got: Any, exact: Floats) -> None:
     np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-5 * scale)
 
 
+def assert_rounded(got: Any, exact: Floats) -> None:
+    """got: int8 rows, each value at most half a step of its group off."""
+    groups = exact.reshape(len(exact), -1, 32)
+    steps = np.abs(groups).max(axis=-1).repeat(32, axis=1) / 127
+    assert (np.abs(read_rows(got, INT8) - exact) <= 0.501 * steps).all()
+
+
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("n_tokens", [1, 2, 3, 4, 5, 8])
 def test_products_are_those_of_the_bytes(kernels: Kernels, name: str, n_tokens: int) -> None:
@@ -91,7 +98,7 @@ def shapes(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(shape=shapes())
 def test_any_shape_is_right_and_nothing_else_is_read(
     kernels: Kernels, shape: dict[str, Any]
@@ -146,14 +153,20 @@ def test_results_are_gated_added_to_and_put_into_rows(
     exact = GATES[gate](first) * second[0] + residual if gate else first + residual
     (got,) = kernels.matrix_vector(arguments=what)
     if out_format == INT8:
-        steps = np.abs(exact.reshape(n_tokens, 3, 32)).max(axis=-1).repeat(32, axis=1) / 127
-        assert (np.abs(read_rows(got, INT8) - exact) <= 0.501 * steps).all()
+        assert_rounded(got, exact)
         expected = write_rows(read_rows(got, INT8), INT8)
         np.testing.assert_array_equal(got[:, :96], expected[:, :96])
     elif out_format == F16:
         np.testing.assert_allclose(read_rows(got, F16), exact, rtol=2**-10, atol=1e-5)
     else:
         assert_close(got if out_format < 0 else read_rows(got, F32), exact)
+
+
+def test_blocks_of_many_rows_have_them_one_after_the_other(kernels: Kernels) -> None:
+    weights = random_weights(np.random.default_rng(1), "q4_0", 96 * 64 + 32, 32)
+    what = arguments(activations(1, 1, 32), [weights], rows_per_warp=4, out_format=INT8)
+    (got,) = kernels.matrix_vector(arguments=what)
+    assert_rounded(got, products(what, [weights])[0])
 
 
 def test_a_number_that_is_none_spoils_its_token_alone(kernels: Kernels) -> None:
@@ -202,4 +215,4 @@ def test_few_rows_are_cut_and_many_share_activations(kernels: Kernels) -> None:
     many = arguments(x[:, :256], [random_weights(rng, "q4_K", 8192, 256)])
     assert kernels.matrix_vector_cut(arguments=few, n_multiprocessors=16) == (1, 4)
     assert kernels.matrix_vector_cut(arguments=many, n_multiprocessors=16) == (4, 1)
-    assert kernels.matrix_vector_cut(arguments=many, n_multiprocessors=132) == (1, 1)
+    assert kernels.matrix_vector_cut(arguments=many, n_multiprocessors=132) == (2, 1)
