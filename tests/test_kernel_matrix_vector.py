@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -135,8 +136,10 @@ def test_a_launch_has_three_matrices_of_any_types_and_sizes(
         assert_close(one, exact)
 
 
-@pytest.mark.parametrize("out_format", [-1, F32, INT8, F16])
-@pytest.mark.parametrize("gate", [0, *GATES])
+@pytest.mark.parametrize(
+    ("out_format", "gate"),
+    [*((-1, gate) for gate in GATES), *itertools.product((-1, F32, INT8, F16), (0, SILU))],
+)
 @pytest.mark.parametrize("n_tokens", [1, 5])
 def test_results_are_gated_added_to_and_put_into_rows(
     kernels: Kernels, out_format: int, gate: int, n_tokens: int
