@@ -29,6 +29,7 @@ def test_text_names_choices() -> None:
     }
     config = EngineConfig(kernels="product_splits=2")  # type: ignore[arg-type]
     assert config.kernels == Kernels({"product_splits": 2})
+    assert config == EngineConfig(kernels={"product_splits": 2})  # type: ignore[arg-type]
     assert EngineConfig().kernels.chosen == {}
 
 
@@ -108,7 +109,9 @@ def test_a_profile_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_in_python_choices_are_checked_as_well() -> None:
     with pytest.raises(UsageError, match="vector_rows is 3 in the choices of kernels"):
         Kernels({"vector_rows": 3})
-    with pytest.raises(UsageError, match="kernels is 4: expected Kernels, or text: NAME=VALUE"):
+    with pytest.raises(
+        UsageError, match="kernels is 4: expected Kernels, a dict, or text: NAME=VALUE"
+    ):
         EngineConfig(kernels=4)  # type: ignore[arg-type]
 
 

@@ -32,7 +32,7 @@ const std::vector<Field> & fields() {
         {{"vector_splits", 0, 8, {0, 1, 2, 4, 8}}, &MatrixChoices::vector_splits},
         {{"product_splits", 0, 64, {}}, &MatrixChoices::product_splits},
         {{"prefetch_bytes", 0, 1 << 28, {}}, &MatrixChoices::prefetch_bytes},
-        {{"gather_tokens", 1, most_tokens, {}}, &MatrixChoices::gather_tokens},
+        {{"gather_tokens", 0, most_tokens, {}}, &MatrixChoices::gather_tokens},
     };
     return all;
 }

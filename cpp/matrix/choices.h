@@ -29,7 +29,8 @@ struct MatrixChoices {
     int32_t product_splits = 0;  // parts that rows of matrix_product are cut into
     int32_t prefetch_bytes = 0;  // of the next weights, that launches before them ask the L2 cache for; 0: none
 
-    // Least tokens of a step with prompt tokens whose attention gathers what they see, instead of reading pages.
+    // Least tokens of a step with prompt tokens whose attention gathers what they see, instead of reading pages; 0:
+    // none.
     int32_t gather_tokens = 1;
 };
 

@@ -82,7 +82,7 @@ class EngineConfig:
         threads: CPU threads; 0 takes the physical cores that the process may use.
         gpu_layers: layers kept on the GPU; -1 is all of them, if there is one; 0: no GPU is used.
         hooks: our changes to llama.cpp; text is read as by `Hooks.parse`.
-        kernels: choices of kernels on a GPU; text is read as by `Kernels.parse`.
+        kernels: choices of kernels on a GPU, by name; text is read as by `Kernels.parse`.
         kv_type: element type of the KV cache.
         page_size: tokens in a page of the KV cache, a power of two.
         kv_memory: what the KV cache may hold of all completions and earlier prompts together, in
@@ -114,8 +114,12 @@ class EngineConfig:
             raise UsageError(f"hooks is {self.hooks!r}: expected Hooks, or text such as 'none'")
         if isinstance(self.kernels, str):
             object.__setattr__(self, "kernels", Kernels.parse(self.kernels))
+        elif isinstance(self.kernels, Mapping):
+            object.__setattr__(self, "kernels", Kernels(dict(self.kernels)))
         elif not isinstance(self.kernels, Kernels):
-            raise UsageError(f"kernels is {self.kernels!r}: expected Kernels, or text: {FORM}")
+            raise UsageError(
+                f"kernels is {self.kernels!r}: expected Kernels, a dict, or text: {FORM}"
+            )
         check_field_types(self)
         _require(
             self.n_ctx == 0 or 16 <= self.n_ctx <= 1 << 22,
