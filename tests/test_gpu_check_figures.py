@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,14 @@ from hypothesis import strategies as st
 
 from gpu_check import checks
 from gpu_check.checks import read_junit
-from gpu_check.figures import pairs, targets
+from gpu_check.figures import pairs
 from gpu_check.greedy import TIE, compare
 from gpu_check.growth import growth_of
 from gpu_check.mps import find_percentage
+from gpu_check.perplexity import compare as compare_losses
 from gpu_check.report import markdown, summary
 from gpu_check.steps import Context, StepFailed
+from gpu_check.targets import targets
 from gpu_check.trace import idle_between, read_trace
 
 
@@ -167,34 +170,150 @@ def test_engines_are_tested_without_the_default_model_where_it_is_not(
     assert given == ["tests/gpu", *(["-k"] if left_out else []), *left_out]
 
 
-def result(speed: float, name: str, speedup: float | None = None) -> dict[str, Any]:
-    spread = {"decode_tokens_per_s": {"median": speed}}
-    ratio = {"decode_tokens_per_s": {"median": speedup}} if speedup else {}
-    engine = {"name": name, "hooks": {"rope": "on"}}
-    latency = {"host_ms": {"p50": 0.01}}
-    return {"label": "p16", "figures": spread, "speedup": ratio, "engine": engine,
-            "latency": latency}  # fmt: skip
+def test_perplexities_are_compared_window_by_window() -> None:
+    found = compare_losses([2.0, 3.0, 4.0], [2.0, 3.0, 4.003])
+    assert found["on"] == pytest.approx(math.exp(3.0))
+    assert found["difference"] == pytest.approx(-0.001, rel=1e-2)
+    assert found["deviation"] == pytest.approx(0.001, rel=1e-2)
+
+
+DECODE, PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
+
+
+def pair(
+    on: float, ratio: float, figure: str = DECODE, kv_type: str = "f16", **workload: Any
+) -> list[dict[str, Any]]:
+    """Two results of a benchmark, as it prints them."""
+
+    def result(speed: float, hooks: str, speedup: dict[str, Any]) -> dict[str, Any]:
+        engine = {"name": "x", "hooks": {"rope": hooks}, "kv_type": kv_type, "chunk_size": 128}
+        return {
+            "label": "p16", "workload": workload, "figures": {figure: {"median": speed}},
+            "speedup": speedup, "engine": engine, "latency": {"host_ms": {"p50": 0.01}},
+        }  # fmt: skip
+
+    return [result(on, "on", {}), result(on / ratio, "off", {figure: {"median": ratio}})]
+
+
+def entry(*results: dict[str, Any], **found: Any) -> dict[str, Any]:
+    return {"status": "done", "result": {"results": list(results), **found}}
 
 
 def steps(ratio: float) -> dict[str, Any]:
-    results = [result(110.0, "all"), result(100.0, "none", ratio)]
-    entry = {"status": "done", "result": {"results": results}}
-    return {"decode.8b": entry, "proxy.decode.8b": entry}
+    decode = entry(*pair(110.0, ratio, depth=0))
+    return {"decode.8b": decode, "proxy.decode.8b": decode}
 
 
 def test_a_benchmark_is_a_pair_of_medians_and_the_median_ratio() -> None:
-    (pair,) = pairs(steps(1.2))
-    assert (pair.on, pair.off, pair.ratio) == (110.0, 100.0, 1.2)
-    assert len(list(pairs(steps(1.2), "proxy."))) == 1
+    (found,) = pairs(steps(1.25))
+    assert (found.on, found.off, found.ratio) == (110.0, 88.0, 1.25)
+    assert len(list(pairs(steps(1.25), "proxy."))) == 1
 
 
-@pytest.mark.parametrize(("ratio", "met"), [(1.06, True), (1.04, False)])
-def test_a_number_is_met_or_not_and_nothing_where_it_was_not_measured(
-    ratio: float, met: bool
+def test_pairs_are_told_apart_by_what_differs() -> None:
+    both = pair(9.0, 1.5) + pair(5.0, 1.2, kv_type="q8_0")
+    found = {
+        "quantized.8b": entry(*both),
+        "chunks.8b": entry(*pair(1.0, 1.0, PREFILL)),
+        "matrices.8b": entry(*pair(3.0, 2.0)),
+    }
+    assert [p.label for p in pairs(found)] == [
+        "p16", "p16 q8_0 KV", "p16 chunks of 128", "p16 prefill", "p16 decode"
+    ]  # fmt: skip
+    assert next(p for p in pairs(found) if p.label == "p16 prefill").ratio is None
+
+
+def met_of(found: dict[str, Any]) -> dict[str, bool]:
+    return {t.what: t.met for t in targets(found) if t.met is not None}
+
+
+def test_nothing_is_met_where_nothing_was_measured() -> None:
+    assert met_of({}) == {}
+    assert {target.value for target in targets({})} == {"not measured"}
+
+
+@pytest.mark.parametrize(("ratio", "aim", "floor"), [(2.0, True, True), (1.8, False, True),
+                                                     (1.69, False, False)])  # fmt: skip
+def test_an_aim_and_its_floor_are_judged_apart(ratio: float, aim: bool, floor: bool) -> None:
+    found = met_of(steps(ratio))
+    for where in ("", ", proxy"):
+        assert found.pop(f"decode, 8b{where}: hooks on over off (aim)") is aim
+        assert found.pop(f"decode, 8b{where}: hooks on over off (floor)") is floor
+    assert found == {}
+
+
+@pytest.mark.parametrize(("f16", "q8_0", "met"), [(91, 92, (True, True)), (91, 90, (True, False)),
+                                                  (89, 89, (False, True))])  # fmt: skip
+def test_depth_may_cost_a_tenth_and_no_more_with_quantized_kv(
+    f16: float, q8_0: float, met: tuple[bool, bool]
 ) -> None:
-    found = {target.what: target.met for target in targets(steps(ratio))}
-    assert found.pop("decode, hooks on over off, 8b") is met
-    assert set(found.values()) == {None}
+    found = met_of(
+        {
+            name: entry(*pair(100, 3, depth=0), *pair(deep, 3, depth=8048))
+            for name, deep in (("decode.8b", f16), ("quantized.8b", q8_0))
+        }
+    )
+    assert found["decode, 8b: lost at depth 8192"] is met[0]
+    assert found["the same with q8_0 KV"] is met[1]
+
+
+def test_batches_have_limits_of_their_own_on_the_proxy() -> None:
+    four = entry(*pair(9, 1.7, streams=4), *pair(9, 1.3, streams=16))
+    found = met_of({"batches.8b": four, "proxy.batches.8b": four})
+    assert found == {
+        "4 streams, 8b: over llama.cpp's batches": True,
+        "16 streams, 8b: over llama.cpp's batches": True,
+        "4 streams, 8b, proxy: over llama.cpp's batches": False,
+        "16 streams, 8b, proxy: over llama.cpp's batches": True,
+    }
+
+
+def test_no_prefill_anywhere_may_be_slower_than_without_hooks() -> None:
+    good = entry(*pair(9, 1.9, PREFILL, prompt_tokens=2048))
+    found = met_of({"proxy.prefill.8b": good})
+    assert set(found.values()) == {True} and len(found) == 3
+    found = met_of({"proxy.prefill.8b": good, "chunks.1b": entry(*pair(9, 0.99, PREFILL))})
+    assert found["prefill, the least anywhere"] is False
+
+
+def timed(us: float) -> dict[str, Any]:
+    timings = [
+        {"kind": "vector", "name": "8b down", "type": "q4_K", "large": True, "tokens": 1,
+         "bytes": 10**6, "us": [us]},
+        {"kind": "attention", "name": "8b d8192", "type": "f16", "depth": 8192, "tokens": 1,
+         "bytes": 10**6, "us": [us]},
+    ]  # fmt: skip
+    device = {"clock_khz": 1_000_000, "multiprocessors": 10}
+    return {"status": "done", "result": {"timings": timings, "device": device}}
+
+
+@pytest.mark.parametrize(
+    ("us", "met"),
+    [(6, (True, True, True)), (8, (True, False, True)), (11, (False, False, False))],
+)
+def test_kernels_are_judged_by_bandwidth_and_by_bytes_a_clock(
+    us: float, met: tuple[bool, bool, bool]
+) -> None:
+    copies = {"status": "done", "result": {"copy_gb_s": 150}}
+    found = {"bandwidth": copies, "kernel_times": timed(us), "proxy.kernel_times": timed(us)}
+    assert met_of(found) == {
+        "8b down: of the bandwidth of copies": met[0],
+        "8b down, proxy: by multiprocessor": met[1],
+        "8b d8192, proxy: by multiprocessor": met[2],
+    }
+
+
+@pytest.mark.parametrize(("ratio", "apart", "met"), [(1.1, 0.001, True), (1.11, -0.0011, False)])
+def test_errors_and_perplexity_are_held_to_stock(ratio: float, apart: float, met: bool) -> None:
+    errors = [{"name": "a", "ratio": 0.5}, {"name": "q4_K", "ratio": ratio}]
+    found = {
+        "errors": {"status": "done", "result": {"errors": errors}},
+        "perplexity": {"status": "done", "result": {"model": "m", "difference": apart}},
+    }
+    assert met_of(found) == {
+        "error against float64 over stock's, the most (q4_K)": met,
+        "perplexity, hooks on and off (m): apart": met,
+    }
 
 
 def growth_steps(growth: float, deviation: float, idle: float, back: float) -> dict[str, Any]:
@@ -225,7 +344,7 @@ def test_the_tables_have_what_was_measured_and_what_was_not() -> None:
                 "status": "done",
                 "result": {"gpu": {"name": "NVIDIA Test"}, "date": "2026-01-02T03:04"},
             },
-            **steps(1.2),
+            **steps(1.25),
             "kernels": {"status": "failed", "error": "1 of 3 tests failed\nmore",
                         "result": {"tests": 3, "failed": 1, "skipped": 0}},
         },
@@ -233,10 +352,10 @@ def test_the_tables_have_what_was_measured_and_what_was_not() -> None:
     text = markdown(data)
     for fact in (
         "### NVIDIA Test, 2026-01-02", "commit abc", "`scripts/gpu_check.sh --minutes 9`",
-        "| 8b decode: p16 | 110.0 | 100.0 | 1.200 | 110.0 | 100.0 | 1.200 |",
+        "| 8b decode: p16 | 110.0 | 88.0 | 1.250 | 110.0 | 88.0 | 1.250 |",
         "Host part of a step by the engine's log (median): 10 µs at 8b decode.",
         "MPS at 13 %, 16 of 132 multiprocessors", "| kernels | 2 passed, 1 failed, 0 skipped |",
-        "- kernels: failed: 1 of 3 tests failed\n", "| ≥ 1.05 | yes |", "not measured",
+        "- kernels: failed: 1 of 3 tests failed\n", "| ≥ 1.7 × | **no** |", "not measured",
     ):  # fmt: skip
         assert fact in text, fact
     assert "kernels" in summary(data) and "1 of 3 tests failed" in summary(data)

@@ -32,7 +32,7 @@ def variables(*programs: Path, **more: str) -> dict[str, str]:
 
 def check(*arguments: str, env: dict[str, str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [SCRIPT, *arguments], env=env, capture_output=True, text=True, timeout=300, check=False
+        [SCRIPT, *arguments], env=env, capture_output=True, text=True, timeout=900, check=False
     )
 
 
@@ -240,7 +240,7 @@ def rehearsal(tmp_path_factory: pytest.TempPathFactory) -> Rehearsal:
         if line.startswith("decode.tiny:"):
             break
     process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=120)[1]
     assert process.returncode == 130 and "the same command goes on from here" in said
     interrupted = entries(out)["steps"]
     second = check(*command, "--minutes", "30", env=variables())
@@ -267,6 +267,43 @@ def test_a_rehearsal_measures_a_tiny_model_with_hooks_on_and_off(rehearsal: Rehe
     assert greedy["agrees"] is True and greedy["stock"]["prompts"] == 5
     report = check("--report", str(rehearsal.out), env=variables()).stdout
     assert "| tiny decode: single p16 n16 d64 |" in report and "rehearsal" in report
+
+
+def found_in(rehearsal: Rehearsal, step: str) -> Any:
+    return rehearsal.steps[step]["result"]
+
+
+def test_a_rehearsal_measures_batches_chunks_and_quantized_kv(rehearsal: Rehearsal) -> None:
+    batches = found_in(rehearsal, "batches.tiny")["results"]
+    assert [one["engine"]["name"] for one in batches] == ["orin-llm all", "llama.cpp, batched"]
+    assert batches[1]["speedup"]["decode_tokens_per_s"]["median"] > 0
+    chunks = found_in(rehearsal, "chunks.tiny")["results"]
+    assert [one["engine"]["chunk_size"] for one in chunks] == [32, 32, 64, 64]
+    quantized = found_in(rehearsal, "quantized.tiny")["results"]
+    assert {one["engine"]["kv_type"] for one in quantized} == {"q8_0"}
+    matrices = found_in(rehearsal, "matrices.tiny")["results"]
+    assert matrices[1]["engine"]["hooks"]["matrices"] == "off"
+
+
+def test_a_rehearsal_times_every_kernel_of_the_emulation(rehearsal: Rehearsal) -> None:
+    found = found_in(rehearsal, "kernel_times")
+    assert {(one["kind"], one["tokens"]) for one in found["timings"]} == {
+        ("vector", 1), ("vector", 2), ("product", 2), ("product", 16),
+        ("attention", 1), ("prompt", 4),
+    }  # fmt: skip
+    assert all(min(one["us"]) > 0 and one["bytes"] > 0 for one in found["timings"])
+    assert "vector_tokens_q4_K=" in found["choices"] and "vector_rows=" in found["choices"]
+    report = check("--report", str(rehearsal.out), env=variables()).stdout
+    assert "| tiny gate+up | 0.0 |" in report and "| tiny down, 2 |" in report
+
+
+def test_a_rehearsal_compares_errors_and_perplexities(rehearsal: Rehearsal) -> None:
+    errors = found_in(rehearsal, "errors")["errors"]
+    names = {one["name"] for one in errors}
+    assert names >= {"q4_K ×1, vector", "q4_K ×2, product", "f16 ×1, vector", "q6_K ×1, vector"}
+    assert all(0 < one["ours"] < 0.03 and one["stock"] < 0.03 for one in errors)
+    perplexity = found_in(rehearsal, "perplexity")
+    assert perplexity["tokens"] == 256 and abs(perplexity["difference"]) < 0.1
 
 
 def test_when_all_is_done_nothing_is_done_again(rehearsal: Rehearsal) -> None:

@@ -16,6 +16,8 @@
 #include "rope_store_probe.h"
 #include "sampling_probe.h"
 #include "step_probe.h"
+#include "stock_batch.h"
+#include "stock_product.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -144,6 +146,8 @@ void bind_testing(py::module_ & m) {
     bind_choice_probe(m);
     bind_graph_probe(m);
     bind_rope_store_probe(m);
+    bind_stock_batch(m);
+    bind_stock_product(m);
 #ifdef ORIN_CUDA
     bind_sampling_probe(m);
 #endif

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 
+from gpu_check.command import Done
 from gpu_check.steps import SHAPES, Context, Found, StepFailed, python
 from orin_llm.models.shapes import SHAPES as MODEL_SHAPES
 
@@ -14,6 +15,7 @@ _PROBE = (
     " print(json.dumps(probe_cuda().to_json()))"
 )
 _DECODE_PROMPT = 16  # tokens: the shortest that is worth a step
+_MOST_CONFINED = 16  # streams: more take too long on a part of the GPU
 
 
 def bandwidth(context: Context) -> Found:
@@ -38,15 +40,63 @@ def synthesize(shape: str, context: Context) -> Found:
 
 def decode(shape: str, context: Context) -> Found:
     """One stream, at several depths as far as the model's context reaches."""
+    answer = [context.sizes.answer]
+    return bench(context, shape, "single", p=[_DECODE_PROMPT], n=answer, d=_depths(shape, context))
+
+
+def _depths(shape: str, context: Context) -> list[int]:
     sizes = context.sizes
     room = MODEL_SHAPES[SHAPES[shape]].context_length - _DECODE_PROMPT - sizes.answer
-    depths = sorted({min(depth, room) for depth in sizes.depths})
-    return bench(context, shape, "single", p=[_DECODE_PROMPT], n=[sizes.answer], d=depths)
+    return sorted({min(depth, room) for depth in sizes.depths})
 
 
 def prefill(shape: str, context: Context) -> Found:
     """One prompt."""
     return bench(context, shape, "single", p=context.sizes.prompts, n=[1], d=[0])
+
+
+def quantized(shape: str, context: Context) -> Found:
+    """One stream with K and V in q8_0, without a context and with the deepest."""
+    depths = _depths(shape, context)
+    return bench(
+        context,
+        shape,
+        "single",
+        "-ctk",
+        "q8_0",
+        p=[_DECODE_PROMPT],
+        n=[context.sizes.answer],
+        d=[depths[0], depths[-1]],
+    )
+
+
+def matrices(shape: str, context: Context) -> Found:
+    """Prefill and decode beside an engine whose products are llama.cpp's: what these bring."""
+    prompt, answer = context.sizes.prompts[0], context.sizes.answer
+    return bench(context, shape, "single", against="-matrices", p=[prompt], n=[answer], d=[0])
+
+
+def chunks(shape: str, context: Context) -> Found:
+    """The longest prompt, by the tokens that are computed in a step."""
+    sizes = ",".join(map(str, context.sizes.chunks))
+    prompts = [context.sizes.prompts[-1]]
+    return bench(context, shape, "single", "--chunk-size", sizes, p=prompts, n=[1], d=[0])
+
+
+def gather(shape: str, context: Context) -> Found:
+    """The longest prompt, K and V gathered for llama.cpp's attention, or read from their pages."""
+    prompts = [context.sizes.prompts[-1]]
+    return bench(context, shape, "single", against="-gather", p=prompts, n=[1], d=[0])
+
+
+def batches(shape: str, context: Context) -> Found:
+    """Several streams at once, beside llama.cpp's own batches without a hook."""
+    sizes = context.sizes
+    streams = [n for n in sizes.batches if not (context.confined and n > _MOST_CONFINED)]
+    numbers = (sizes.batch_prompt, sizes.batch_answer, sizes.fewer_repetitions, *streams)
+    arguments = (str(context.model(shape)), context.threads, *map(str, numbers))
+    done = context.run(python("gpu_check.batches_child", *arguments))
+    return _results(done, "batches")
 
 
 def concurrent(shape: str, context: Context) -> Found:
@@ -62,23 +112,36 @@ def concurrent(shape: str, context: Context) -> Found:
     )
 
 
-def bench(context: Context, shape: str, workload: str, **flags: Sequence[int]) -> Found:
-    """`orin-llm bench` with the hooks on and off, in turns.
+def bench(
+    context: Context,
+    shape: str,
+    workload: str,
+    *more: str,
+    against: str = "none",
+    **flags: Sequence[int],
+) -> Found:
+    """`orin-llm bench` with all hooks and with those of `against`, in turns.
 
     Raises StepFailed, with the results of the workloads that had ended, where not all did.
     """
     command = python("orin_llm.cli", "bench", workload, "-m", str(context.model(shape)))
-    command += ["-t", context.threads]
+    command += ["-t", context.threads, *more]
     for flag, values in flags.items():
         command += [f"-{flag}", ",".join(map(str, values))]
-    command += ["-r", str(context.sizes.repetitions), "--ab", "none", "-o", "jsonl", "-q"]
-    done = context.run(command)
-    found: Found = {"results": _whole_lines(done.out)}
+    repetitions = (
+        context.sizes.repetitions if against == "none" else context.sizes.fewer_repetitions
+    )
+    command += ["-r", str(repetitions), f"--ab={against}", "-o", "jsonl", "-q"]
+    return _results(context.run(command), "orin-llm bench")
+
+
+def _results(done: Done, what: str) -> Found:
+    found: Found = {"results": whole_lines(done.out)}
     if not done.well:
-        raise StepFailed(f"orin-llm bench {done.why()}", found)
+        raise StepFailed(f"{what} {done.why()}", found)
     return found
 
 
-def _whole_lines(text: str) -> list[Found]:
+def whole_lines(text: str) -> list[Found]:
     """The objects of the lines that were written to their end."""
     return [json.loads(line) for line in text.rpartition("\n")[0].splitlines()]

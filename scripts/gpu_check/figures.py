@@ -1,4 +1,4 @@
-"""Reads the numbers of the report, and what they are held to, out of a record."""
+"""Reads speeds out of a record."""
 
 from __future__ import annotations
 
@@ -6,23 +6,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_check.greedy import TIE
-
 Steps = dict[str, dict[str, Any]]
+_DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
+# What each benchmark is about.
 KINDS = {
-    "decode": "decode_tokens_per_s",
-    "prefill": "prefill_tokens_per_s",
-    "concurrent": "output_tokens_per_s",
+    "decode": (_DECODE,),
+    "quantized": (_DECODE,),
+    "matrices": (_PREFILL, _DECODE),
+    "prefill": (_PREFILL,),
+    "chunks": (_PREFILL,),
+    "gather": (_PREFILL,),
+    "batches": (_DECODE,),
+    "concurrent": ("output_tokens_per_s",),
 }
 
 
 @dataclass(frozen=True)
 class Pair:
-    """One workload with the hooks on and off, taking turns: medians, and that of the ratios."""
+    """One workload with and without hooks, taking turns: medians, and that of the ratios.
+
+    workload: its settings, and those of the engine. figure: what was measured of it.
+    """
 
     kind: str
     model: str
     label: str
+    workload: dict[str, Any]
+    figure: str
     on: float | None
     off: float | None
     ratio: float | None
@@ -36,79 +46,41 @@ def pairs(steps: Steps, prefix: str = "") -> Iterator[Pair]:
             continue
         results = entry["result"].get("results", [])
         for on, off in zip(results[::2], results[1::2], strict=False):
-            figure = KINDS[kind]
-            yield Pair(
-                kind,
-                shape,
-                on["label"],
-                _median(on["figures"], figure),
-                _median(off["figures"], figure),
-                _median(off["speedup"], figure),
-            )
+            for figure in KINDS[kind]:
+                yield Pair(
+                    kind,
+                    shape,
+                    _label(kind, on, figure),
+                    {**on.get("workload", {}), **_settings(on)},
+                    figure,
+                    _median(on["figures"], figure),
+                    _median(off["figures"], figure),
+                    _median(off["speedup"], figure),
+                )
+
+
+def result_of(steps: Steps, name: str) -> dict[str, Any]:
+    """What a step found; empty where it found nothing."""
+    found: dict[str, Any] = steps.get(name, {}).get("result", {})
+    return found
+
+
+def _settings(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: result["engine"].get(name) for name in ("chunk_size", "kv_type")}
+
+
+def _label(kind: str, result: dict[str, Any], figure: str) -> str:
+    """The workload, and what else tells one pair of this kind from another."""
+    settings = _settings(result)
+    words = [result["label"]]
+    if settings["kv_type"] not in (None, "f16"):
+        words.append(f"{settings['kv_type']} KV")
+    if kind == "chunks":
+        words.append(f"chunks of {settings['chunk_size']}")
+    if len(KINDS[kind]) > 1:
+        words.append(figure.partition("_")[0])
+    return " ".join(words)
 
 
 def _median(spreads: dict[str, dict[str, float]], name: str) -> float | None:
     return spreads[name]["median"] if name in spreads else None
-
-
-@dataclass(frozen=True)
-class Target:
-    """A number that is asked for; `met` is None where it was not measured."""
-
-    what: str
-    value: str
-    wanted: str
-    met: bool | None
-
-
-def targets(steps: Steps) -> list[Target]:
-    """All of them, in the order of their list."""
-    found = [_decode_target(steps, "8b", 1.05), _decode_target(steps, "1b", 1.15)]
-    for shape in ("1b", "8b"):
-        seen = _result(steps, f"trace.{shape}")
-        idle, back = seen.get("idle_us"), seen.get("to_host_bytes_per_token")
-        found += [
-            _at_most(f"GPU idle between steps, {shape}", idle, 20, "µs"),
-            _at_most(f"bytes to the host by token, {shape}", back, 16, "B"),
-        ]
-    for shape in ("1b", "8b"):
-        seen = _result(steps, f"growth.{shape}")
-        growth, deviation = (
-            None if seen.get(name) is None else 100 * seen[name] for name in ("growth", "deviation")
-        )
-        found += [
-            _at_most(f"growth of TPOT to 512 tokens, {shape}", growth, 5, "%"),
-            _at_most(f"standard deviation of TPOT, {shape}", deviation, 3, "%"),
-        ]
-    return [*found, _greedy_target(_result(steps, "greedy"))]
-
-
-def _result(steps: Steps, name: str) -> dict[str, Any]:
-    result: dict[str, Any] = steps.get(name, {}).get("result", {})
-    return result
-
-
-def _decode_target(steps: Steps, shape: str, wanted: float) -> Target:
-    what = f"decode, hooks on over off, {shape}"
-    first = next((p for p in pairs(steps) if (p.kind, p.model) == ("decode", shape)), None)
-    if first is None or first.ratio is None:
-        return Target(what, "not measured", f"≥ {wanted:.2f}", None)
-    return Target(what, f"{first.ratio:.3f}", f"≥ {wanted:.2f}", first.ratio >= wanted)
-
-
-def _at_most(what: str, value: float | None, limit: float, unit: str) -> Target:
-    wanted = f"≤ {limit:g} {unit}"
-    if value is None:
-        return Target(what, "not measured", wanted, None)
-    return Target(what, f"{value:.1f} {unit}", wanted, value <= limit)
-
-
-def _greedy_target(result: dict[str, Any]) -> Target:
-    what, wanted = "greedy text beside the CPU's", f"equal, or first apart within {TIE:g}"
-    if not result:
-        return Target(what, "not measured", wanted, None)
-    value = f"{result['equal']} of {result['prompts']} equal"
-    if apart := result["differences"]:
-        value += f", apart by {max(one['gap'] for one in apart):.2g}"
-    value += f" ({result['model']}; {result['stock']['equal']} with the hooks off)"
-    return Target(what, value, wanted, result["agrees"])

@@ -6,17 +6,35 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from gpu_check.benchmarks import bandwidth, concurrent, decode, prefill, synthesize
+from gpu_check.benchmarks import (
+    bandwidth,
+    batches,
+    chunks,
+    concurrent,
+    decode,
+    gather,
+    matrices,
+    prefill,
+    quantized,
+    synthesize,
+)
 from gpu_check.checks import build, engine_tests, kernels, sanitizer
+from gpu_check.errors import errors
 from gpu_check.greedy import greedy
 from gpu_check.growth import growth
+from gpu_check.kernel_times import kernel_times
 from gpu_check.machine import environment
+from gpu_check.perplexity import perplexity
 from gpu_check.steps import SHAPES, Context, Found, Step
+from gpu_check.targets import PROXY
 from gpu_check.trace import trace
 
 _BUILT = ("build",)
-PROXY = "proxy"
-_PROXY_RANK = 3  # on the whole GPU first
+_PROXY_RANK = 1  # on the whole GPU first
+_SMALL_RANK = 3  # of the small shape there
+_CONFINED = (
+    "bandwidth", "kernel_times", "decode", "quantized", "prefill", "batches", "matrices", "chunks",
+)  # fmt: skip
 
 
 def all_steps(shapes: Sequence[str], on_gpu: bool) -> list[Step]:
@@ -27,29 +45,29 @@ def all_steps(shapes: Sequence[str], on_gpu: bool) -> list[Step]:
     ]
     if on_gpu:
         steps += [
-            Step("kernels", "each kernel's tests", kernels, 600, 90, 1, _BUILT),
+            Step("kernels", "each kernel's tests", kernels, 600, 120, 1, _BUILT),
             Step("engine", "whole engines' tests", engine_tests, 600, 120, 1, _BUILT),
             Step("bandwidth", "copies in the GPU's memory", bandwidth, 60, 5, 1),
         ]
-    measured = [step for shape in shapes for step in _of_model(shape, on_gpu)]
     smallest = shapes[0]
-    steps += [step for shape in shapes for step in [_synth(shape)]]
-    steps.append(
-        _measure("greedy", "greedy text beside the CPU's", greedy, smallest, 600, 60, 2, False)
-    )
-    steps += measured
+    steps += [
+        Step("kernel_times", "each kernel at sizes of real models", kernel_times, 600, 90, 2),
+        Step("errors", "products beside float64, and stock's", errors, 300, 30, 2, _BUILT),
+        *map(_synth, shapes),
+        _measure("greedy", "greedy text beside the CPU's", greedy, smallest, 600, 60, 3, False),
+        _measure(
+            "perplexity", "of text, hooks on and off", perplexity, smallest, 600, 60, 3, False
+        ),
+        *(step for shape in shapes for step in _of_model(shape, on_gpu)),
+    ]
     if on_gpu:
         steps += [
             Step(f"sanitizer.{tool}", f"kernels under {tool}", partial(sanitizer, tool),
                  600, 120, rank, _BUILT)
-            for tool, rank in (("memcheck", 3), ("racecheck", 5), ("synccheck", 7))
+            for tool, rank in (("memcheck", 6), ("racecheck", 7), ("synccheck", 8))
         ]  # fmt: skip
-        timed = [step for step in steps if step.name.split(".")[0] in _CONFINED]
-        steps += map(_confined, timed)
+        steps += [_confined(step) for step in steps if step.name.split(".")[0] in _CONFINED]
     return steps
-
-
-_CONFINED = ("bandwidth", "decode", "prefill", "concurrent")
 
 
 def _synth(shape: str) -> Step:
@@ -60,14 +78,25 @@ def _synth(shape: str) -> Step:
 
 
 def _of_model(shape: str, on_gpu: bool) -> list[Step]:
+    # What is asked of the 8B shape counts most.
+    later = shape == "1b"
     steps = [
-        _measure("decode", "one stream, hooks on and off", decode, shape, 600, 90, 2),
-        _measure("growth", "time per token, first to last", growth, shape, 300, 30, 3),
-        _measure("prefill", "one prompt, hooks on and off", prefill, shape, 600, 30, 4),
-        _measure("concurrent", "streams at once, hooks on and off", concurrent, shape, 600, 90, 4),
+        _measure("decode", "one stream, hooks on and off", decode, shape, 600, 60, 2),
+        _measure("prefill", "one prompt, hooks on and off", prefill, shape, 600, 25, 2 + later),
+        _measure("batches", "streams beside llama.cpp's", batches, shape, 600, 60, 2 + 2 * later),
+        _measure("quantized", "one stream, KV in q8_0", quantized, shape, 600, 40, 3 + 2 * later),
+        _measure("matrices", "with and without our products", matrices, shape, 600, 20, 4),
+        _measure("chunks", "prefill by chunk size", chunks, shape, 600, 60, 4 + later),
+        _measure("growth", "time per token, first to last", growth, shape, 300, 20, 5),
+        _measure("concurrent", "streams, one after another off", concurrent, shape, 600, 60, 8),
     ]
     if on_gpu:
-        steps.append(_measure("trace", "idle time, bytes to the host", trace, shape, 300, 60, 5))
+        steps += [
+            _measure(
+                "gather", "prompts from pages, or gathered", gather, shape, 300, 20, 5 + later
+            ),
+            _measure("trace", "idle time, bytes to the host", trace, shape, 300, 40, 6),
+        ]
     return steps
 
 
@@ -92,6 +121,6 @@ def _confined(step: Step) -> Step:
         name=f"{PROXY}.{step.name}",
         does=f"{step.does}; 16 multiprocessors",
         expected_s=2 * step.expected_s,
-        rank=step.rank + _PROXY_RANK,
+        rank=step.rank + (_SMALL_RANK if step.name.endswith(".1b") else _PROXY_RANK),
         confined=True,
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from gpu_check.figures import Pair, Steps, pairs, targets
-from gpu_check.plan import PROXY
+from gpu_check.figures import Pair, Steps, pairs
+from gpu_check.kernel_report import kernel_tables
+from gpu_check.tables import table
+from gpu_check.targets import PROXY, targets
 
 _MET = {True: "yes", False: "**no**", None: "–"}
 
@@ -33,7 +35,8 @@ def markdown(data: dict[str, Any]) -> str:
     """Device, date, command, and all that was measured."""
     steps: Steps = data["steps"]
     tables = (_targets_table(steps), _speeds(steps), "\n".join(_notes(data)), _checks(steps))
-    parts = [_heading(data), *tables, _not_done(steps)]
+    kernels = kernel_tables(steps, f"{PROXY}.")
+    parts = [_heading(data), *tables, *kernels, _not_done(steps)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -60,7 +63,7 @@ def _heading(data: dict[str, Any]) -> str:
 
 def _targets_table(steps: Steps) -> str:
     rows = [(t.what, t.value, t.wanted, _MET[t.met]) for t in targets(steps)]
-    return _table(("number", "measured", "wanted", "met"), rows)
+    return table(("number", "measured", "wanted", "met"), rows)
 
 
 def _speeds(steps: Steps) -> str:
@@ -77,7 +80,7 @@ def _speeds(steps: Steps) -> str:
     for key in keys:
         row = [f"{key[1]} {key[0]}: {key[2]}", *_cells(all_of.get(key))]
         rows.append(row + _cells(confined.get(key)) if confined else row)
-    return _table(header, rows)
+    return table(header, rows)
 
 
 def _notes(data: dict[str, Any]) -> Iterator[str]:
@@ -127,7 +130,7 @@ def _checks(steps: Steps) -> str:
             rows.append((name, counts))
         elif name.startswith("sanitizer") and result:
             rows.append((name, f"{result['errors']} errors"))
-    return _table(("check", "result"), rows) if rows else ""
+    return table(("check", "result"), rows) if rows else ""
 
 
 def _not_done(steps: Steps) -> str:
@@ -137,8 +140,3 @@ def _not_done(steps: Steps) -> str:
         if entry["status"] != "done" and entry.get("error")
     ]
     return "\n".join(["Not measured, or failed:", "", *lines]) if lines else ""
-
-
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -56,7 +56,7 @@ class Run:
                 hint = "" if need in names else f": scripts/gpu_check.sh --only {need}"
                 self._note(step, "skipped", error=f"needs {need}, which is {end}{hint}")
                 return
-        context = replace(self._context, name=step.name, commands=[])
+        context = replace(self._context, name=step.name, confined=step.confined, commands=[])
         begin = time.monotonic()
         limit_s = min(step.limit_s, self._end - begin)
         context.deadline = begin + limit_s

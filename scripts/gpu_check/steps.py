@@ -36,13 +36,33 @@ class Sizes:
     streams: tuple[int, ...] = (4, 16)
     stream_prompt: int = 512
     answer: int = 128
+    batches: tuple[int, ...] = (4, 8, 16, 32)
+    batch_prompt: int = 128
+    batch_answer: int = 64
+    chunks: tuple[int, ...] = (128, 256, 512, 1024, 2048)
     growth: int = 512
     greedy: int = 64
+    windows: int = 64
     repetitions: int = 5
+    fewer_repetitions: int = 3
 
 
 # A tiny model on a CPU: enough to see that every number has its place.
-REHEARSAL = Sizes((0, 64), (64, 128), (2,), 64, 16, 512, 16, 2)
+REHEARSAL = Sizes(
+    depths=(0, 64),
+    prompts=(64, 128),
+    streams=(2,),
+    stream_prompt=64,
+    answer=16,
+    batches=(2,),
+    batch_prompt=16,
+    batch_answer=64,
+    chunks=(32, 64),
+    greedy=16,
+    windows=2,
+    repetitions=2,
+    fewer_repetitions=1,
+)
 
 SHAPES = {"1b": "llama-3.2-1b", "8b": "llama-3-8b", "tiny": "tiny"}
 
@@ -54,6 +74,7 @@ class Context:
     Attributes:
         on_gpu: False for a rehearsal on the CPU.
         work: models, and logs of what was run.
+        confined: to the board's proxy.
         environ: variables that the programs of this step get beside those of this process.
     """
 
@@ -61,6 +82,7 @@ class Context:
     work: Path
     name: str = ""
     deadline: float = 0.0
+    confined: bool = False
     environ: Mapping[str, str] = field(default_factory=dict)
     sizes: Sizes = field(default_factory=Sizes)
     commands: list[list[str]] = field(default_factory=list)

@@ -13,5 +13,7 @@ void bind_matrix_vector(pybind11::module_ & module);
 void bind_prepare_rows(pybind11::module_ & module);
 void bind_rope_store(pybind11::module_ & module);
 void bind_sampling(pybind11::module_ & module);
+void bind_time_attention(pybind11::module_ & module);
+void bind_time_matrix(pybind11::module_ & module);
 
 }  // namespace orin::kernels

@@ -57,5 +57,7 @@ PYBIND11_MODULE(orin_kernels, module) {
     orin::kernels::bind_prepare_rows(module);
     orin::kernels::bind_rope_store(module);
     orin::kernels::bind_sampling(module);
+    orin::kernels::bind_time_attention(module);
+    orin::kernels::bind_time_matrix(module);
     module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));
 }
