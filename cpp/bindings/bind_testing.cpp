@@ -12,6 +12,7 @@
 #include "custom_op_probe.h"
 #include "graph_probe.h"
 #include "kv_storage_probe.h"
+#include "matrix_probe.h"
 #include "rope_probe.h"
 #include "rope_store_probe.h"
 #include "sampling_probe.h"
@@ -87,7 +88,8 @@ void bind_testing(py::module_ & m) {
                  return result;
              })
         .def("rope_counters", [](StepProbe & probe) { return to_dict(probe.stepper().rope_counters()); })
-        .def("rope_store_report", [](StepProbe & probe) { return to_dict(probe.stepper().rope_store_report()); });
+        .def("rope_store_report", [](StepProbe & probe) { return to_dict(probe.stepper().rope_store_report()); })
+        .def("matrix_report", [](StepProbe & probe) { return to_dict(probe.stepper().matrix_report()); });
 
     py::class_<RopeProbe>(m, "RopeProbe")
         .def(py::init<>())
@@ -145,6 +147,7 @@ void bind_testing(py::module_ & m) {
     bind_attention_probe(m);
     bind_choice_probe(m);
     bind_graph_probe(m);
+    bind_matrix_probe(m);
     bind_rope_store_probe(m);
     bind_stock_batch(m);
     bind_stock_product(m);

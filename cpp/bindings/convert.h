@@ -49,6 +49,7 @@ inline pybind11::dict to_dict(const MatrixReport & report) {
     result["n_stock"] = report.n_stock;
     result["n_cublas"] = report.n_cublas;
     result["reason"] = report.reason;
+    result["nodes"] = pybind11::cast(report.nodes);
     return result;
 }
 

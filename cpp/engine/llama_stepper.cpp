@@ -96,6 +96,7 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
         choices_ = make_choices(gpu, params_);
         if (params_.matrices) {
             hooks.matrices = choices_;
+            hooks.matrices_on = gpu;
         }
     }
     PagedComputer & paged = gpu == nullptr ? *computer : *on_gpu;

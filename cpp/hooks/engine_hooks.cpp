@@ -16,7 +16,8 @@ EngineHooks::EngineHooks(HookConfig config, PagedHook * paged)
     : config_(config),
       paged_(paged),
       uploads_(config.uploads_to == nullptr ? nullptr : std::make_unique<UploadRing>(config.uploads_to)),
-      rope_store_(config.n_ctx) {}
+      rope_store_(config.n_ctx),
+      matrices_(config.matrices ? std::make_unique<MatrixHook>(config.matrices_on, *config.matrices) : nullptr) {}
 
 int EngineHooks::graph_slot(uint32_t n_outputs) const {
     if (!config_.lane_slots || n_outputs == 0) {
@@ -48,15 +49,19 @@ void EngineHooks::rope_store_graph_built(ggml_context * context, ggml_cgraph & g
     }
 }
 
-void EngineHooks::mark_products(ggml_cgraph & graph) {
-    const int32_t n_products = config_.matrices ? mark_cublas(graph, config_.matrices->cublas_tokens) : 0;
+void EngineHooks::matrix_graph_built(llm_graph_result & result) {
+    if (matrices_ == nullptr) {
+        return;
+    }
+    matrices_->graph_built(result);
+    const int32_t n_products = mark_cublas(*result.get_gf(), config_.matrices->cublas_tokens);
     int32_t most = n_cublas_products_;
     while (most < n_products && !n_cublas_products_.compare_exchange_weak(most, n_products)) {
     }
 }
 
 MatrixReport EngineHooks::matrix_report() const {
-    MatrixReport report;
+    MatrixReport report = matrices_ == nullptr ? MatrixReport{} : matrices_->report();
     report.n_cublas = n_cublas_products_;
     return report;
 }
@@ -108,7 +113,7 @@ void orin_graph_built(void * hooks, llm_graph_result & result, const llama_memor
     } catch (const std::bad_alloc &) {
         // nodes without a table take the stock path
     }
-    engine.mark_products(*result.get_gf());
+    engine.matrix_graph_built(result);
     if (engine.sampling() != nullptr) {
         orin::use_device_sampling(result, *engine.sampling());
     }

@@ -11,13 +11,14 @@
 #include <vector>
 
 #include "../matrix/choices.h"
-#include "../matrix/matrix_report.h"
+#include "../matrix/matrix_hook.h"
 #include "../rope/rope_counters.h"
 #include "../rope/rope_table.h"
 #include "rope_store_hook.h"
 #include "upload.h"
 
 struct ggml_cgraph;
+class llm_graph_result;
 
 namespace orin {
 
@@ -31,7 +32,8 @@ struct HookConfig {
     ggml_backend_dev_t uploads_to = nullptr;  // inputs go there through pinned memory
     bool lane_slots = false;                  // a graph slot for each power of two of outputs
     SamplingSetup * sampling = nullptr;       // tokens are drawn there
-    std::optional<MatrixChoices> matrices;    // products of weights are computed there as these say
+    std::optional<MatrixChoices> matrices;    // products of weights are computed as these say
+    ggml_backend_dev_t matrices_on = nullptr;
 };
 
 // Must outlive every context it was given to: the nodes of their graphs hold addresses of its tables.
@@ -51,9 +53,8 @@ class EngineHooks {
     // The same for the layers of our KV cache on a GPU, before other hooks change the graph.
     void rope_store_graph_built(ggml_context * context, ggml_cgraph & graph, const std::vector<PagedLayer> & layers);
 
-    // Marks products that stay llama.cpp's, after other hooks have changed the graph. Several contexts may call at
-    // once.
-    void mark_products(ggml_cgraph & graph);
+    // Products of weights, after hooks that look for what upstream builds. Several contexts may call at once.
+    void matrix_graph_built(llm_graph_result & result);
 
     // Pages of the KV cache, or null.
     PagedHook * paged() const { return paged_; }
@@ -75,6 +76,7 @@ class EngineHooks {
     PagedHook * const paged_;
     const std::unique_ptr<UploadRing> uploads_;
     RopeStoreHook rope_store_;
+    const std::unique_ptr<MatrixHook> matrices_;
     std::atomic<int32_t> n_cublas_products_{0};
     RopeTally rope_tally_;
     mutable std::mutex tables_lock_;

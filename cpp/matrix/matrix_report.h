@@ -3,14 +3,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace orin {
 
 struct MatrixReport {
     // Of the latest graph, in products:
-    int32_t n_served = 0;  // by our kernels
-    int32_t n_stock = 0;   // by llama.cpp's
-    std::string reason;    // why the first of these stays there
+    int32_t n_served = 0;            // by our kernels
+    int32_t n_stock = 0;             // by llama.cpp's
+    std::string reason;              // why the first of these stays there
+    std::vector<std::string> nodes;  // ours, as plan_words.h says them
     // The most of a graph that llama.cpp leaves to cuBLAS because it was told to.
     int32_t n_cublas = 0;
 };

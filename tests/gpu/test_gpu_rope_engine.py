@@ -128,7 +128,7 @@ def test_layers_that_fit_are_served_and_the_others_say_why_not(
     assert reason in report["reason"]
     if n_stock > 0:
         left = f"{n_stock} of {n_layers + n_stock} layers keep llama.cpp's RoPE and stores ("
-        assert on.backend["note"] == left + report["reason"] + ")"
+        assert left + report["reason"] + ")" in on.backend["note"]
     assert rms(logits - logits_of(off)[0]) < 0.01
 
 
@@ -148,7 +148,7 @@ def test_text_is_that_of_llama_cpps_nodes(
 ) -> None:
     texts = [
         greedy_text(open_engine(small_model, hooks=hooks, kv_type=kv_type), PROMPT[:20], 12)
-        for hooks in ("-sampling", "-rope,-sampling")
+        for hooks in ("-sampling,-matrices", "-rope,-sampling,-matrices")
     ]
     assert texts[0].agrees_with(texts[1], TIE)
 
