@@ -31,7 +31,6 @@ def misfit(rope: Rope, n_tokens: int = 3, **options: Any) -> str:
         (PLAIN, {"k_type": "bf16", "v_type": "q8_0", "head_dim_v": 128}),
         (PLAIN, {"q_scale": 0.125}),
         (PLAIN, {"twist": "one_projection"}),
-        (PLAIN, {"q_norm": ONES, "k_norm": ONES, "norm_eps": 1e-6}),
         (PLAIN, {"twist": "one_projection", "v_type": "q8_0"}),
     ],
     ids=str,
@@ -43,21 +42,23 @@ def test_what_models_have_before_their_attention_fits(
 
 
 @pytest.mark.parametrize(
-    ("options", "inside"),
+    ("normed", "twist", "inside"),
     [
-        ({}, (False, False)),
-        ({"q_norm": ONES, "k_norm": ONES}, (True, True)),
-        ({"q_norm": ONES}, (True, False)),
-        ({"k_norm": ONES, "twist": "one_projection"}, (False, True)),
-        ({"q_norm": ONES, "k_norm": ONES, "twist": "q_norm_read_twice"}, (False, True)),
-        ({"q_norm": 2 * ONES, "k_norm": ONES, "twist": "q_norm_by_head"}, (False, True)),
+        ("", "", (False, False)),
+        ("qk", "", (True, True)),
+        ("q", "", (True, False)),
+        ("k", "one_projection", (False, True)),
+        ("qk", "q_norm_read_twice", (False, True)),
+        ("qk", "q_norm_by_head", (False, True)),
     ],
-    ids=str,
 )
 def test_norms_of_heads_become_part_of_it_where_they_can(
-    options: dict[str, Any], inside: tuple[bool, bool]
+    normed: str, twist: str, inside: tuple[bool, bool]
 ) -> None:
-    made = layer(PLAIN, n_head=2, **options)
+    options = {f"{name}_norm": ONES for name in normed}
+    if twist == "q_norm_by_head":
+        options["q_norm"] = 2 * ONES
+    made = layer(PLAIN, n_head=2, twist=twist, **options)
     assert _native.testing.rope_store_misfit(made, 3) == ""
     assert _native.testing.rope_store_norms(made) == inside
 
