@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gpu_check import checks
 from gpu_check.checks import read_junit
-from gpu_check.figures import pairs
+from gpu_check.figures import CUBLAS, OURS, PAGES, pairs, path_choices
 from gpu_check.greedy import TIE, compare
 from gpu_check.growth import growth_of
 from gpu_check.mps import find_percentage
@@ -221,6 +221,28 @@ def test_pairs_are_told_apart_by_what_differs() -> None:
         "p16", "p16 q8_0 KV", "p16 chunks of 128", "p16 prefill", "p16 decode"
     ]  # fmt: skip
     assert next(p for p in pairs(found) if p.label == "p16 prefill").ratio is None
+
+
+@pytest.mark.parametrize(
+    ("cublas", "pages", "choices"),
+    [
+        ((1, 5, 9), (9, 9, 1), {"product_most": 511, "cublas_tokens": 512, "gather_tokens": 2048}),
+        ((9, 1, 3), (1, 1, 1), {"gather_tokens": 128}),
+        ((9, 9, 9), (9, 9, 9), {"product_most": 127, "cublas_tokens": 128, "gather_tokens": 65536}),
+    ],
+)
+def test_a_way_to_compute_prompts_is_taken_from_where_it_always_wins(
+    cublas: tuple[float, ...], pages: tuple[float, ...], choices: dict[str, int]
+) -> None:
+    ours = (4, 4, 4)
+    results = [
+        {**one, "path": path}
+        for path, speeds in ((OURS, ours), (CUBLAS, cublas), (PAGES, pages))
+        for prompt, speed in zip((128, 512, 2048), speeds, strict=True)
+        for one in pair(speed, 1.0, PREFILL, prompt_tokens=prompt)
+    ]
+    assert path_choices({"proxy.paths.8b": entry(*results)}, "proxy.", "8b") == choices
+    assert path_choices({}, "", "8b") == {}
 
 
 def met_of(found: dict[str, Any]) -> dict[str, bool]:

@@ -279,6 +279,8 @@ def test_a_rehearsal_measures_batches_chunks_and_quantized_kv(rehearsal: Rehears
     assert batches[1]["speedup"]["decode_tokens_per_s"]["median"] > 0
     chunks = found_in(rehearsal, "chunks.tiny")["results"]
     assert [one["engine"]["chunk_size"] for one in chunks] == [32, 32, 64, 64]
+    paths = found_in(rehearsal, "paths.tiny")["results"]
+    assert len(paths) == 4 * 2 * 2 and len({one["path"] for one in paths}) == 4
     quantized = found_in(rehearsal, "quantized.tiny")["results"]
     assert {one["engine"]["kv_type"] for one in quantized} == {"q8_0"}
     matrices = found_in(rehearsal, "matrices.tiny")["results"]

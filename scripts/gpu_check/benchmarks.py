@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from gpu_check.command import Done
+from gpu_check.figures import CUBLAS, OURS, PAGES, STOCK
 from gpu_check.steps import SHAPES, Context, Found, StepFailed, python
 from orin_llm.models.shapes import SHAPES as MODEL_SHAPES
 
@@ -15,6 +16,13 @@ _PROBE = (
     " print(json.dumps(probe_cuda().to_json()))"
 )
 _DECODE_PROMPT = 16  # tokens: the shortest that is worth a step
+# Choices of kernels for prompts.
+_PATHS = {
+    OURS: "product_tokens=1",
+    CUBLAS: "product_tokens=0,cublas_tokens=1",
+    STOCK: "product_tokens=0,cublas_tokens=0",
+    PAGES: "gather_tokens=65536",
+}
 _MOST_CONFINED = 16  # streams: more take too long on a part of the GPU
 
 
@@ -83,10 +91,17 @@ def chunks(shape: str, context: Context) -> Found:
     return bench(context, shape, "single", "--chunk-size", sizes, p=prompts, n=[1], d=[0])
 
 
-def gather(shape: str, context: Context) -> Found:
-    """The longest prompt, K and V gathered for llama.cpp's attention, or read from their pages."""
-    prompts = [context.sizes.prompts[-1]]
-    return bench(context, shape, "single", against="-gather", p=prompts, n=[1], d=[0])
+def paths(shape: str, context: Context) -> Found:
+    """Prompts of one step each, by who computes their products and reads K and V."""
+    found: Found = {"results": []}
+    for name, kernels in _PATHS.items():
+        sizes = ("--kernels", kernels, "--chunk-size", str(context.sizes.steps[-1]))
+        try:
+            part = bench(context, shape, "single", *sizes, p=context.sizes.steps, n=[1], d=[0])
+        except StepFailed as failure:
+            raise StepFailed(f"{name}: {failure}", found) from None
+        found["results"] += [{**one, "path": name} for one in part["results"]]
+    return found
 
 
 def batches(shape: str, context: Context) -> Found:

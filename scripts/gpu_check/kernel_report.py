@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpu_check.figures import Steps, result_of
+from gpu_check.figures import Steps, path_choices, result_of
 from gpu_check.kernel_figures import (
     Timing,
     bytes_per_clock,
     bytes_per_s,
+    choices_text,
     chosen,
     of_kind,
     seconds,
     tflops,
 )
+from gpu_check.steps import SHAPES
 from gpu_check.tables import table
 
 Found = dict[str, Any]
@@ -30,6 +32,10 @@ def kernel_tables(steps: Steps, proxy: str) -> Iterator[str]:
         yield _many(whole, confined)
         yield _attention(whole, confined)
         yield from _choices(whole, confined)
+    for where, prefix in (("the whole GPU", ""), ("the proxy", proxy)):
+        for shape in SHAPES:
+            if found := path_choices(steps, prefix, shape):
+                yield f"Prompts, {shape} on {where}: `--kernels {choices_text(found)}`."
     if errors := result_of(steps, "errors").get("errors"):
         rows = [
             (one["name"], f"{one['ours']:.2e}", f"{one['stock']:.2e}", f"{one['ratio']:.3f}")

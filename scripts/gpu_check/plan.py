@@ -12,8 +12,8 @@ from gpu_check.benchmarks import (
     chunks,
     concurrent,
     decode,
-    gather,
     matrices,
+    paths,
     prefill,
     quantized,
     synthesize,
@@ -33,7 +33,8 @@ _BUILT = ("build",)
 _PROXY_RANK = 1  # on the whole GPU first
 _SMALL_RANK = 3  # of the small shape there
 _CONFINED = (
-    "bandwidth", "kernel_times", "decode", "quantized", "prefill", "batches", "matrices", "chunks",
+    "bandwidth", "kernel_times", "decode", "quantized", "prefill", "batches", "matrices",
+    "chunks", "paths",
 )  # fmt: skip
 
 
@@ -87,16 +88,12 @@ def _of_model(shape: str, on_gpu: bool) -> list[Step]:
         _measure("quantized", "one stream, KV in q8_0", quantized, shape, 600, 40, 3 + 2 * later),
         _measure("matrices", "with and without our products", matrices, shape, 600, 20, 4),
         _measure("chunks", "prefill by chunk size", chunks, shape, 600, 60, 4 + later),
+        _measure("paths", "prefill by who computes products", paths, shape, 600, 80, 4 + later),
         _measure("growth", "time per token, first to last", growth, shape, 300, 20, 5),
         _measure("concurrent", "streams, one after another off", concurrent, shape, 600, 60, 8),
     ]
     if on_gpu:
-        steps += [
-            _measure(
-                "gather", "prompts from pages, or gathered", gather, shape, 300, 20, 5 + later
-            ),
-            _measure("trace", "idle time, bytes to the host", trace, shape, 300, 40, 6),
-        ]
+        steps.append(_measure("trace", "idle time, bytes to the host", trace, shape, 300, 40, 6))
     return steps
 
 

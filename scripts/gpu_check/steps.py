@@ -40,6 +40,7 @@ class Sizes:
     batch_prompt: int = 128
     batch_answer: int = 64
     chunks: tuple[int, ...] = (128, 256, 512, 1024, 2048)
+    steps: tuple[int, ...] = (32, 128, 512, 2048)
     growth: int = 512
     greedy: int = 64
     windows: int = 64
@@ -58,6 +59,7 @@ REHEARSAL = Sizes(
     batch_prompt=16,
     batch_answer=64,
     chunks=(32, 64),
+    steps=(32, 64),
     greedy=16,
     windows=2,
     repetitions=2,
