@@ -325,16 +325,23 @@ def test_kernels_are_judged_by_bandwidth_and_by_bytes_a_clock(
     }
 
 
-@pytest.mark.parametrize(("ratio", "apart", "met"), [(1.1, 0.001, True), (1.11, -0.0011, False)])
-def test_errors_and_perplexity_are_held_to_stock(ratio: float, apart: float, met: bool) -> None:
+@pytest.mark.parametrize(
+    ("ratio", "apart", "chance", "met"),
+    [(1.1, 0.001, 0, True), (1.11, -0.0011, 0, False), (1.1, -0.002, 0.0005, True),
+     (1.2, 0.0021, 0.0005, False)],
+)  # fmt: skip
+def test_errors_and_perplexity_are_held_to_stock(
+    ratio: float, apart: float, chance: float, met: bool
+) -> None:
     errors = [{"name": "a", "ratio": 0.5}, {"name": "q4_K", "ratio": ratio}]
+    perplexities = {"model": "m", "difference": apart, "deviation": chance}
     found = {
         "errors": {"status": "done", "result": {"errors": errors}},
-        "perplexity": {"status": "done", "result": {"model": "m", "difference": apart}},
+        "perplexity": {"status": "done", "result": perplexities},
     }
     assert met_of(found) == {
         "error against float64 over stock's, the most (q4_K)": met,
-        "perplexity, hooks on and off (m): apart": met,
+        "perplexity, hooks on and off: apart": met,
     }
 
 

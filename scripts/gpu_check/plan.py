@@ -57,7 +57,7 @@ def all_steps(shapes: Sequence[str], on_gpu: bool) -> list[Step]:
         *map(_synth, shapes),
         _measure("greedy", "greedy text beside the CPU's", greedy, smallest, 600, 60, 3, False),
         _measure(
-            "perplexity", "of text, hooks on and off", perplexity, smallest, 600, 60, 3, False
+            "perplexity", "of text, hooks on and off", perplexity, smallest, 600, 110, 3, False
         ),
         *(step for shape in shapes for step in _of_model(shape, on_gpu)),
     ]

@@ -43,7 +43,7 @@ class Sizes:
     steps: tuple[int, ...] = (32, 128, 512, 2048)
     growth: int = 512
     greedy: int = 64
-    windows: int = 64
+    windows: int = 256
     repetitions: int = 5
     fewer_repetitions: int = 3
 

@@ -128,10 +128,7 @@ def _rightness(steps: Steps) -> Iterator[Target]:
         yield _at_most(what, None, 1.1, "×")
     else:
         yield _at_most(f"{what} ({worst['name']})", worst["ratio"], 1.1, "×", digits=3)
-    found = result_of(steps, "perplexity")
-    apart = 100 * abs(found["difference"]) if found else None
-    what = f"perplexity, hooks on and off ({found['model']})" if found else "perplexity"
-    yield _at_most(f"{what}: apart", apart, 0.1, "%", digits=3)
+    yield _perplexity(result_of(steps, "perplexity"))
     yield _greedy(result_of(steps, "greedy"))
 
 
@@ -184,6 +181,16 @@ def _at_least(what: str, value: float | None, limit: float, unit: str = "×") ->
 def _aim_and_floor(what: str, value: float | None, aim: float, floor: float) -> Iterator[Target]:
     yield _at_least(f"{what} (aim)", value, aim)
     yield _at_least(f"{what} (floor)", value, floor)
+
+
+def _perplexity(result: dict[str, Any]) -> Target:
+    """Met where the difference is not more by more than chance: twice its deviation."""
+    what, wanted = "perplexity, hooks on and off: apart", "≤ 0.1 %"
+    if not result:
+        return Target(what, "not measured", wanted, None)
+    apart, chance = 100 * abs(result["difference"]), 100 * (result["deviation"] or 0)
+    value = f"{apart:.3f} ± {chance:.3f} % ({result['model']})"
+    return Target(what, value, wanted, apart - 2 * chance <= 0.1)
 
 
 def _greedy(result: dict[str, Any]) -> Target:
