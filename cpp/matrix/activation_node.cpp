@@ -62,11 +62,9 @@ ActivationNode activation_node(ggml_context * context, const RowsSite & site, co
     sources[source_weight] = site.norm.weight;
     sources[source_residual] = given.residual;
     sources[source_post_weight] = site.post_norm.weight;
-    if (setup.choices.prefetch_bytes > 0) {
-        std::copy(given.next_weights.begin(), given.next_weights.end(), sources + source_next_weights);
-    }
     const int64_t n_values = site.input->ne[0];
     const int64_t n_tokens = site.input->ne[1];
+    std::copy(given.next_weights.begin(), given.next_weights.end(), sources + source_next_weights);
     const int64_t n_floats = row_floats(site.rows, n_values);
     ActivationNode made{};
     if (given.residual == nullptr) {
@@ -123,7 +121,7 @@ cuda::PrepareRowsParams kernel_params(const ggml_tensor & node) {
     }
     p.rows = {static_cast<cuda::RowFormat>(own.rows), p.n_values, out};
     const auto & setup = *static_cast<const MatrixSetup *>(own.op.userdata);
-    int64_t left = setup.choices.prefetch_bytes;
+    int64_t left = setup.prefetch_bytes(own.n_tokens);
     for (int i = 0; i < cuda::max_prefetch_ranges; i++) {
         if (const ggml_tensor * weights = node.src[source_next_weights + i]) {
             const int64_t n_bytes = std::min(left, static_cast<int64_t>(ggml_nbytes(weights)));

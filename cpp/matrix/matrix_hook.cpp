@@ -4,17 +4,18 @@
 #include <unordered_map>
 #include <utility>
 
+#include "../hooks/rope_store_node.h"
 #include "ggml-impl.h"
 #include "llama-graph.h"
 #include "matrix_edit.h"
 #include "plan_words.h"
+#include "product_node.h"
 
 #ifdef ORIN_CUDA
 #include "../../cuda/multiprocessors.h"
 #include "../kv/device_ordinal.h"
 #include "../kv/paged_node.h"
 #include "activation_node.h"
-#include "product_node.h"
 #include "weight_type.h"
 #endif
 
@@ -37,6 +38,21 @@ void drop_embeddings(llm_graph_result & result) {
     if (result.t_embd != nullptr && result.t_embd != result.t_logits) {
         result.t_embd->flags &= ~GGML_TENSOR_FLAG_OUTPUT;
         result.t_embd = nullptr;
+    }
+}
+
+// What turns and stores asks for the weights of the product behind its attention.
+void prefetch_behind_attention(ggml_cgraph & graph, const MatrixSetup & setup) {
+    ggml_tensor * before = nullptr;
+    for (int i = 0; i < graph.n_nodes; i++) {
+        ggml_tensor & node = *graph.nodes[i];
+        const ggml_tensor * weights = before == nullptr ? nullptr : first_weights(node);
+        if (is_rope_store(node)) {
+            before = &node;
+        } else if (weights != nullptr) {
+            prefetch_in_rope_store(*before, *weights, setup.prefetch_bytes(before->ne[2]));
+            before = nullptr;
+        }
     }
 }
 
@@ -119,6 +135,7 @@ void MatrixHook::graph_built(llm_graph_result & result) {
             continue;
         }
         edit.apply(graph, write_rows);
+        prefetch_behind_attention(graph, setup_);
         result.t_logits = edit.now(result.t_logits);
         result.t_h_nextn = edit.now(result.t_h_nextn);
         for (ggml_tensor *& input : result.t_layer_inp) {

@@ -14,6 +14,9 @@ struct MatrixSetup {
     int32_t n_multiprocessors = 0;
     float * workspace = nullptr;  // on the device
     int32_t * counters = nullptr;
+
+    // Of the next weights, that a launch for so many tokens asks for: more keep the device busy by themselves.
+    int64_t prefetch_bytes(int64_t n_tokens) const { return n_tokens > 32 ? 0 : choices.prefetch_bytes; }
 };
 
 }  // namespace orin

@@ -84,6 +84,11 @@ ggml_tensor * product_node(ggml_context * context, const MatrixSite & site, ggml
     return node;
 }
 
+const ggml_tensor * first_weights(const ggml_tensor & node) {
+    const bool is_ours = node.op == GGML_OP_CUSTOM && params_of(node).op.fun == compute_on_cpu;
+    return is_ours ? node.src[source_weights] : nullptr;
+}
+
 #ifdef ORIN_CUDA
 namespace {
 

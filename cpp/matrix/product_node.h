@@ -16,6 +16,9 @@ namespace orin {
 ggml_tensor * product_node(ggml_context * context, const MatrixSite & site, ggml_tensor * input, ggml_tensor * residual,
                            MatrixSetup & setup);
 
+// The first of its matrices; null for any other node.
+const ggml_tensor * first_weights(const ggml_tensor & node);
+
 #ifdef ORIN_CUDA
 // What its launch works in. PRECOND: the CUDA backend supports it.
 MatrixMemory memory_for(const ggml_tensor & node);

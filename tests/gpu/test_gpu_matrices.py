@@ -228,6 +228,16 @@ def test_a_captured_step_has_the_same_launches(emulated: EmulatedGpu, open_model
     assert replayed["kernels"] == eager["kernels"]
 
 
+@pytest.mark.parametrize("n_bytes", [0, 4096])
+def test_what_norms_and_what_turns_ask_for_the_next_weights(
+    n_bytes: int, emulated: EmulatedGpu, open_model: Open
+) -> None:
+    engine = open_model(MADE["llama"], Q4_K_M, kernels=f"prefetch_bytes={n_bytes}")
+    counted = launches(emulated, engine)
+    n_nodes = 3 * MADE["llama"].shape.n_layer + 1  # and the norm before the output matrix
+    assert counted.get("prefetches", 0) == n_nodes * n_bytes // 32
+
+
 def test_lanes_that_come_and_go_have_the_text_of_llama_cpps_nodes(open_model: Open) -> None:
     sizes = [9, 20, 13]
     exact = open_model(MADE["llama"], Q4_K_M, exact=True)
