@@ -12,6 +12,7 @@ namespace {
 
 constexpr int token_tiles_together = 4;  // neighbouring blocks share weights of as many, and activations of the others
 constexpr size_t free_shared_bytes = 48 << 10;
+constexpr int32_t max_row_bytes = 1 << 24;  // so that those of a tile's rows are an int32_t
 
 int32_t divide_up(int32_t n, int32_t by) {
     return (n + by - 1) / by;
@@ -33,7 +34,7 @@ __device__ __forceinline__ void sum_up(const MatrixParams & p, const ProductRows
     const auto end = int32_t(int64_t(n_units) * (blockIdx.y + 1) / p.n_splits);
     float sums[Tile::sixteens][Tile::tokens / 8][4] = {};
     ProductPipeline<Tile, type>(p, rows, first_token, begin, end, shared).add(sums);
-    store_sums<Tile>(sums, rows.second != nullptr, WeightTile<type>::factor, reinterpret_cast<float *>(shared));
+    store_sums<Tile>(sums, WeightTile<type>::factor, reinterpret_cast<float *>(shared));
 }
 
 template <typename Tile>
@@ -62,6 +63,7 @@ struct BlockTile {
     ProductRows rows;
     WeightType type;
     int32_t matrix;
+    int32_t first_row;
     int32_t first_token;
     int32_t is_last;
 };
@@ -85,11 +87,14 @@ __device__ __forceinline__ BlockTile block_tile(const MatrixParams & p, const Gr
     }
     const WeightMatrix matrix = choose(p, i);
     const bool is_gate = p.gate != Gate::none;
-    const auto * second = is_gate ? static_cast<const char *>(p.matrices[1].rows) : nullptr;
-    return {{static_cast<const char *>(matrix.rows), second, matrix.row_bytes, matrix.n_rows,
-             row_tile * (is_gate ? Tile::rows / 2 : Tile::rows)},
+    const int32_t n_together = is_gate ? Tile::rows / 2 : Tile::rows;
+    const int32_t first_row = row_tile * n_together;
+    const int64_t begin = first_row * matrix.row_bytes;
+    return {{static_cast<const char *>(matrix.rows) + begin, static_cast<const char *>(p.matrices[1].rows) + begin,
+             uint32_t(matrix.row_bytes), n_together, matrix.n_rows - 1 - first_row},
             matrix.type,
             i,
+            first_row,
             token_tile * Tile::tokens,
             0};
 }
@@ -113,7 +118,7 @@ __global__ void __launch_bounds__(product_threads, Tile::blocks) matrix_product_
             return;
         }
     }
-    write_results<Tile>(p, choose(p, block.matrix), block.rows.first, block.first_token, sums);
+    write_results<Tile>(p, choose(p, block.matrix), block.first_row, block.first_token, sums);
 }
 
 // --- shapes
@@ -223,7 +228,7 @@ bool is_matrix(const WeightMatrix & m, int32_t n_values) {
     }
     const bool is_aligned = m.type == WeightType::f16 || m.type == WeightType::q4_K || m.type == WeightType::q5_K;
     const int64_t alignment = is_aligned ? 16 : m.type == WeightType::q4_1 ? 4 : 2;
-    return m.n_rows >= 1 && m.row_bytes % alignment == 0 &&
+    return m.n_rows >= 1 && m.row_bytes % alignment == 0 && m.row_bytes <= max_row_bytes &&
            m.row_bytes >= int64_t(n_values / block) * weight_block_bytes(m.type) &&
            reinterpret_cast<uintptr_t>(m.rows) % 16 == 0;
 }
@@ -243,8 +248,9 @@ bool has_pointers(const MatrixParams & p) {
 
 bool can_matrix_product(const MatrixParams & p) {
     const bool is_gate = p.gate != Gate::none;
-    if (p.input.format != RowFormat::f16 || p.input.n_values < 32 || p.input.n_values % 32 != 0 || p.n_tokens < 0 ||
-        p.n_matrices < 1 || p.n_matrices > max_matrices || p.n_splits < 1 || p.n_splits > 65535 ||
+    if (p.input.format != RowFormat::f16 || p.input.n_values < 32 || p.input.n_values > max_row_bytes / 2 ||
+        p.input.n_values % 32 != 0 || p.n_tokens < 0 || p.n_matrices < 1 || p.n_matrices > max_matrices ||
+        p.n_splits < 1 || p.n_splits > 65535 ||
         !std::all_of(p.matrices, p.matrices + p.n_matrices,
                      [&](const WeightMatrix & m) { return is_matrix(m, p.input.n_values); })) {
         return false;

@@ -9,16 +9,15 @@
 
 namespace orin::cuda {
 
-// A warp's sums to shared memory: [token][row], with all rows of a gate's first matrix before those of the second.
+// A warp's sums to shared memory: [token][row].
 template <typename Tile>
-__device__ __forceinline__ void store_sums(const float (&sums)[Tile::sixteens][Tile::tokens / 8][4], bool is_gate,
-                                           float factor, float * shared) {
+__device__ __forceinline__ void store_sums(const float (&sums)[Tile::sixteens][Tile::tokens / 8][4], float factor,
+                                           float * shared) {
     const int g = int(threadIdx.x) % 32 / 4;
     const int t = int(threadIdx.x) % 4;
 #pragma unroll
     for (int i = 0; i < Tile::sixteens; i++) {
-        const int sixteen = int(threadIdx.x) / 32 * Tile::sixteens + i;
-        const int row = g + (is_gate ? sixteen % 2 * (Tile::rows / 2) + sixteen / 2 * 16 : sixteen * 16);
+        const int row = (int(threadIdx.x) / 32 * Tile::sixteens + i) * 16 + g;
 #pragma unroll
         for (int n = 0; n < Tile::tokens / 8; n++) {
 #pragma unroll

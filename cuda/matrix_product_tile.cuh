@@ -45,22 +45,15 @@ struct ProductStages {
     static constexpr int shared_bytes = units * unit_bytes + product_stages * stage_bytes;
 };
 
-// The rows of weights that a block has. With a gate sixteens of its two matrices take turns.
+// The rows of weights that a block has: of one matrix, or half of them each of the two of a gate.
 struct ProductRows {
-    const char * weights;
-    const char * second;  // of a gate, or null
-    int64_t row_bytes;
-    int32_t n_rows;
-    int32_t first;
+    const char * weights;  // the first row
+    const char * second;   // of a gate's other matrix
+    uint32_t row_bytes;
+    int32_t n_together;  // rows of the tile that are of the same matrix
+    int32_t last;        // of these, that is there. Those behind it are as that, and nobody stores their sums
 
-    // Of a row of the tile. Those behind the last one are as that, and nobody stores their sums.
-    __device__ __forceinline__ int32_t row(int in_tile) const {
-        const int32_t row = first + (second != nullptr ? in_tile / 32 * 16 + in_tile % 16 : in_tile);
-        return min(row, n_rows - 1);
-    }
-    __device__ __forceinline__ const char * matrix(int in_tile) const {
-        return second != nullptr && in_tile / 16 % 2 == 1 ? second : weights;
-    }
+    __device__ __forceinline__ uint32_t offset(int together) const { return unsigned(min(together, last)) * row_bytes; }
 };
 
 }  // namespace orin::cuda

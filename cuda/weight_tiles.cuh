@@ -19,17 +19,16 @@ namespace orin::cuda {
 
 // --- bits
 
-// Of shared memory, in words. `bytes` is a multiple of 2: where it is none of 4 the words around are read.
+// n words of shared memory from an address that is even.
 template <int n>
-__device__ __forceinline__ void load_words(const char * bytes, uint32_t (&words)[n]) {
-    const auto address = reinterpret_cast<uintptr_t>(bytes);
-    const auto * aligned = reinterpret_cast<const uint32_t *>(address & ~uintptr_t{3});
-    const unsigned shift = unsigned(address & 2) * 8;
+__device__ __forceinline__ void load_even(const char * from, uint32_t (&words)[n]) {
+    const unsigned odd_bytes = unsigned(reinterpret_cast<uintptr_t>(from)) & 2;
+    const auto * aligned = reinterpret_cast<const uint32_t *>(from - odd_bytes);
     uint32_t low = aligned[0];
 #pragma unroll
     for (int i = 0; i < n; i++) {
         const uint32_t high = aligned[i + 1];
-        words[i] = __funnelshift_r(low, high, shift);
+        words[i] = __funnelshift_r(low, high, odd_bytes * 8);
         low = high;
     }
 }
@@ -58,8 +57,8 @@ __device__ __forceinline__ uint32_t as_bits(__half2 value) {
 }
 
 // Half 0 or 1 of the bits, twice.
-__device__ __forceinline__ __half2 half_of(uint32_t bits, int which) {
-    return as_half2(__byte_perm(bits, 0, which == 0 ? 0x1010 : 0x3232));
+__device__ __forceinline__ __half2 half_of(uint32_t bits, unsigned which) {
+    return as_half2(__byte_perm(bits, 0, 0x1010 + which * 0x2222));
 }
 
 // Two neighbouring bytes of four become f16, less `offset`: 0x6400 + n is 1024 + n, so that all of it is exact.
@@ -84,33 +83,34 @@ struct TileScales {
 
 // unit: values. row_bytes: from row to row in shared memory, so that lanes find different banks. A row comes in
 // pieces, aligned to their size: where units are not, 2 bytes of what is before it may come along.
-template <int unit_values, int copied_bytes, int piece, int row_bytes_in_tile>
+template <int unit_values, int copied_bytes, int piece>
 struct TileLayout {
     static constexpr int unit = unit_values;
     static constexpr int unit_bytes = copied_bytes;
     static constexpr int piece_bytes = piece;
     static constexpr int n_pieces = (copied_bytes + (piece == 4 ? 2 : 0) + piece - 1) / piece;
-    static constexpr int row_bytes = row_bytes_in_tile;
-    static_assert(n_pieces * piece_bytes <= row_bytes);
+    static constexpr int row_bytes = n_pieces * piece;
 };
 
 // A type has, beside its layout:
 //   scales(raw, t): of the unit at `raw`, for lane t of four
-//   values(raw, scales, t, eight, odd, pairs): 8 values; odd: whether the row's number is
+//   of_four(scales, n): for the n-th four of eights
+//   values(raw, those, t, eight, odd, pairs): 8 values; odd: whether the row's number is
 template <WeightType type>
 struct WeightTile;
 
 template <>
-struct WeightTile<WeightType::f16> : TileLayout<64, 128, 16, 128> {
+struct WeightTile<WeightType::f16> : TileLayout<64, 128, 16> {
     static constexpr float factor = 1.0f;
     // Pieces stand so that lanes of two rows find different banks: as those of activations.
     static __device__ __forceinline__ int place(int piece, int row) {
         return (piece % 2 * 4 + piece / 2) ^ (row % 2 * 4);
     }
     static __device__ __forceinline__ TileScales scales(const char *, int) { return {}; }
-    static __device__ __forceinline__ void values(const char * raw, TileScales, int t, int eight, int odd,
+    static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned) { return scales; }
+    static __device__ __forceinline__ void values(const char * raw, TileScales, int t, unsigned eight, int odd,
                                                   uint32_t (&pairs)[4]) {
-        load_aligned(raw + ((eight ^ odd) * 4 + t) * 16, pairs);
+        load_aligned(raw + ((int(eight) ^ odd) * 4 + t) * 16, pairs);
     }
 };
 
@@ -118,6 +118,7 @@ template <typename Layout>
 struct QuantTile : Layout {
     static constexpr float factor = 1.0f / 64;
     static __device__ __forceinline__ int place(int piece, int) { return piece; }
+    static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned) { return scales; }
 };
 
 // 8 bytes of quants, less `offset`, times a scale.
@@ -139,6 +140,11 @@ __device__ __forceinline__ void scale_bytes(const uint32_t (&quants)[2], __half2
     }
 }
 
+// Bit `from` of each byte becomes its bit 4.
+__device__ __forceinline__ uint32_t to_bit_4(uint32_t bytes, unsigned from) {
+    return __funnelshift_r(bytes, bytes, from + 28);
+}
+
 template <int n>
 __device__ __forceinline__ void take_nibbles(uint32_t (&words)[n], int shift) {
 #pragma unroll
@@ -150,14 +156,14 @@ __device__ __forceinline__ void take_nibbles(uint32_t (&words)[n], int shift) {
 // --- blocks of 32: a lane has one
 
 template <>
-struct WeightTile<WeightType::q8_0> : QuantTile<TileLayout<128, 4 * 34, 4, 36 * 4>> {
+struct WeightTile<WeightType::q8_0> : QuantTile<TileLayout<128, 4 * 34, 4>> {
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) {
         return {as_bits(scale_of_block(*reinterpret_cast<const uint16_t *>(raw + t * 34))), 0};
     }
-    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, int eight, int,
+    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
-        load_words(raw + t * 34 + 2 + eight * 8, words);
+        load_even(raw + t * 34 + 2 + eight * 8, words);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
             words[i] ^= 0x80808080;  // quant + 128
@@ -167,26 +173,26 @@ struct WeightTile<WeightType::q8_0> : QuantTile<TileLayout<128, 4 * 34, 4, 36 * 
 };
 
 template <>
-struct WeightTile<WeightType::q4_0> : QuantTile<TileLayout<128, 4 * 18, 4, 20 * 4>> {
+struct WeightTile<WeightType::q4_0> : QuantTile<TileLayout<128, 4 * 18, 4>> {
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) {
         return {as_bits(scale_of_block(*reinterpret_cast<const uint16_t *>(raw + t * 18))), 0};
     }
-    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, int eight, int,
+    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
-        load_words(raw + t * 18 + 2 + eight % 2 * 8, words);
+        load_even(raw + t * 18 + 2 + eight % 2 * 8, words);
         take_nibbles(words, eight / 2 * 4);
         scale_bytes<8>(words, as_half2(scales.scale), pairs);
     }
 };
 
 template <>
-struct WeightTile<WeightType::q4_1> : QuantTile<TileLayout<128, 4 * 20, 4, 28 * 4>> {
+struct WeightTile<WeightType::q4_1> : QuantTile<TileLayout<128, 4 * 20, 4>> {
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) {
         const uint32_t bits = *reinterpret_cast<const uint32_t *>(raw + t * 20);
         return {as_bits(scale_of_block(bits)), as_bits(scale_of_block(bits >> 16))};
     }
-    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, int eight, int,
+    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
 #pragma unroll
@@ -214,21 +220,27 @@ __device__ __forceinline__ TileScales scales_of_groups(const char * raw, int t) 
 }
 
 template <>
-struct WeightTile<WeightType::q4_K> : QuantTile<TileLayout<256, 144, 16, 144>> {
+struct WeightTile<WeightType::q4_K> : QuantTile<TileLayout<256, 144, 16>> {
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) { return scales_of_groups(raw, t); }
-    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, int eight, int,
+    static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned n) {
+        return {as_bits(half_of(scales.scale, n)), as_bits(half_of(scales.low, n))};
+    }
+    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
         load_aligned(raw + 16 + t * 32 + eight % 4 * 8, words);
         take_nibbles(words, eight / 4 * 4);
-        scale_bytes(words, half_of(scales.scale, eight / 4), half_of(scales.low, eight / 4), pairs);
+        scale_bytes(words, as_half2(scales.scale), as_half2(scales.low), pairs);
     }
 };
 
 template <>
-struct WeightTile<WeightType::q5_K> : QuantTile<TileLayout<256, 176, 16, 176>> {
+struct WeightTile<WeightType::q5_K> : QuantTile<TileLayout<256, 176, 16>> {
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) { return scales_of_groups(raw, t); }
-    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, int eight, int,
+    static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned n) {
+        return {as_bits(half_of(scales.scale, n)), as_bits(half_of(scales.low, n))};
+    }
+    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
         uint32_t high[2];
@@ -237,36 +249,40 @@ struct WeightTile<WeightType::q5_K> : QuantTile<TileLayout<256, 176, 16, 176>> {
         take_nibbles(words, eight / 4 * 4);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            words[i] |= (high[i] >> (2 * t + eight / 4) & 0x01010101) << 4;
+            words[i] |= to_bit_4(high[i], 2 * t + eight / 4) & 0x10101010;
         }
-        scale_bytes(words, half_of(scales.scale, eight / 4), half_of(scales.low, eight / 4), pairs);
+        scale_bytes(words, as_half2(scales.scale), as_half2(scales.low), pairs);
     }
 };
 
 template <>
-struct WeightTile<WeightType::q6_K> : QuantTile<TileLayout<256, 210, 4, 53 * 4>> {
+struct WeightTile<WeightType::q6_K> : QuantTile<TileLayout<256, 210, 4>> {
     // Four groups of 16.
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) {
         uint32_t bytes[1];
-        load_words(raw + 192 + t * 4, bytes);
+        load_even(raw + 192 + t * 4, bytes);
         bytes[0] ^= 0x80808080;  // scale + 128
         const __half2 d = scale_of_block(*reinterpret_cast<const uint16_t *>(raw + 208));
         return {as_bits(__hmul2(bytes_to_half2<0, 128>(bytes[0]), d)),
                 as_bits(__hmul2(bytes_to_half2<1, 128>(bytes[0]), d))};
     }
+    static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned n) {
+        const uint32_t two = n == 0 ? scales.scale : scales.low;
+        return {as_bits(half_of(two, 0)), as_bits(half_of(two, 1))};
+    }
     // A half of the block has 64 bytes with the low bits of its first 64 values and of the others.
-    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, int eight, int,
+    static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
         uint32_t high[2];
-        load_words(raw + t / 2 * 64 + eight * 8, words);
-        load_words(raw + 128 + t / 2 * 32 + eight % 4 * 8, high);
+        load_even(raw + t / 2 * 64 + eight * 8, words);
+        load_even(raw + 128 + t / 2 * 32 + eight % 4 * 8, high);
         take_nibbles(words, t % 2 * 4);
 #pragma unroll
         for (int i = 0; i < 2; i++) {
-            words[i] |= (high[i] >> (t % 2 * 4 + eight / 4 * 2) & 0x03030303) << 4;
+            words[i] |= to_bit_4(high[i], t % 2 * 4 + eight / 4 * 2) & 0x30303030;
         }
-        scale_bytes<32>(words, half_of(eight < 4 ? scales.scale : scales.low, eight / 2 % 2), pairs);
+        scale_bytes<32>(words, as_half2(eight % 4 < 2 ? scales.scale : scales.low), pairs);
     }
 };
 
