@@ -7,12 +7,19 @@ namespace orin::cuda {
 
 // Heads times tokens of a block.
 constexpr int32_t attention_floats_rows = 16;
+constexpr int32_t attention_matrices_rows = 64;
+
+// Whether the form by matrix products has these types and sizes. PRECOND: can_read_kv
+bool has_attention_matrices(const PagedKv & kv);
 
 // Blocks that a multiprocessor has at once.
 int32_t attention_floats_blocks(const AttentionShape & shape);
+int32_t attention_matrices_blocks(const PagedKv & kv);
 
-// PRECOND of both: paged_attention_supports, all pointers, at least one token.
+// PRECOND of both: paged_attention_supports, all pointers, at least one token. The form by matrix products returns
+// cudaErrorInvalidValue for K and V that are not aligned to 16 bytes.
 cudaError_t attention_floats(const PagedAttentionParams & params, AttentionShape shape, cudaStream_t stream);
+cudaError_t attention_matrices(const PagedAttentionParams & params, AttentionShape shape, cudaStream_t stream);
 
 // Splits; KV heads and parts of their heads; groups of tokens.
 inline dim3 attention_grid(const PagedAttentionParams & p, const AttentionShape & shape) {

@@ -40,11 +40,11 @@ class Sequence:
 
 
 @st.composite
-def small_models(draw: st.DrawFn) -> Model:
+def small_models(draw: st.DrawFn, kv_types: tuple[str, ...] = KV_TYPES) -> Model:
     """Of heads small enough for kernels in the emulation."""
-    k_type, v_type = draw(st.sampled_from(KV_TYPES)), draw(st.sampled_from(KV_TYPES))
+    k_type, v_type = draw(st.sampled_from(kv_types)), draw(st.sampled_from(kv_types))
     return Model(
-        n_head_kv=draw(st.integers(1, 2)),
+        n_head_kv=draw(st.integers(1, 2)) if kv_types == KV_TYPES else 2,
         group=draw(st.sampled_from([1, 2, 3, 4, 5, 7, 8, 16, 19])),
         head_dim_k=draw(st.sampled_from((32, 64, 96) if k_type.startswith("q") else (16, 48, 80))),
         head_dim_v=draw(st.sampled_from((32, 64, 96) if v_type.startswith("q") else (16, 48, 80))),

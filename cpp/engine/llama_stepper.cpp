@@ -94,6 +94,7 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
         hooks.lane_slots = params_.lanes;
         hooks.sampling = on_gpu->sampling();
         choices_ = make_choices(gpu, params_);
+        on_gpu->hook().set_gather_tokens(choices_->gather_tokens);
         if (params_.matrices) {
             hooks.matrices = choices_;
             hooks.matrices_on = gpu;

@@ -80,9 +80,9 @@ int32_t use_paged_attention(llm_graph_result & result, PagedAttentionSetup & set
         }
         if (input == nullptr) {
             const int64_t n_tokens = node.src[source_q]->ne[1];
-            const int64_t n_gathered = !is_prefill       ? 0
-                                       : step == nullptr ? setup.max_gathered
-                                                         : gathered_positions(setup, *step);
+            const int64_t n_gathered = !is_prefill || n_tokens < setup.gather_tokens ? 0
+                                       : step == nullptr                             ? setup.max_gathered
+                                                                                     : gathered_positions(setup, *step);
             input = &add_input(result, setup, n_tokens, is_prefill, n_gathered);
 #ifdef ORIN_CUDA
             if (n_gathered > 0) {

@@ -23,6 +23,7 @@ struct PagedAttentionSetup {
     int32_t idle_sequence;                            // of tokens that stand for nobody; -1: there are none
     int32_t window;                                   // that all layers have; 0: some look at everything
     int64_t max_gathered;                             // positions of a step; 0: nothing is gathered
+    int32_t gather_tokens;                            // least tokens of a step for which it is
     std::unique_ptr<attention::Workspace> workspace;  // on the CPU
     std::unique_ptr<DeviceAttention> device;          // on a GPU
 };

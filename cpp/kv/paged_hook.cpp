@@ -28,15 +28,18 @@ bool is_cpu(ggml_backend_dev_t device) {
 }
 
 #ifdef ORIN_CUDA
-DeviceAttentionLimits device_limits_of(const llama_hparams & hparams, const PagedHookConfig & config) {
+DeviceAttentionLimits device_limits_of(const llama_hparams & hparams, const llama_memory_params & params,
+                                       const PagedHookConfig & config) {
     DeviceAttentionLimits limits;
+    limits.k_type = params.type_k;
+    limits.v_type = params.type_v;
     limits.n_tokens = config.max_step_tokens;
     limits.max_single_tokens = config.max_sequences;
     for (uint32_t il = 0; il < hparams.n_layer_all; il++) {
         if (hparams.n_head_kv(il) > 0) {
-            limits.layers.push_back({static_cast<int32_t>(hparams.n_head(il)),
-                                     static_cast<int32_t>(hparams.n_head_kv(il)),
-                                     static_cast<int32_t>(hparams.n_embd_head_v(il))});
+            limits.layers.push_back(
+                {static_cast<int32_t>(hparams.n_head(il)), static_cast<int32_t>(hparams.n_head_kv(il)),
+                 static_cast<int32_t>(hparams.n_embd_head_k(il)), static_cast<int32_t>(hparams.n_embd_head_v(il))});
         }
     }
     return limits;
@@ -111,7 +114,7 @@ llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama
         throw std::runtime_error(refusal_);
     }
     if (config_.attention && !setup_) {
-        make_setup(model);
+        make_setup(model, params);
     }
     PagedCacheConfig cache;
     cache.offload = !is_cpu(device_);
@@ -133,7 +136,7 @@ llama_memory_i * PagedHook::create_memory(const llama_model & model, const llama
     return new PagedCachePair(std::move(full), std::move(windowed));
 }
 
-void PagedHook::make_setup(const llama_model & model) {
+void PagedHook::make_setup(const llama_model & model, [[maybe_unused]] const llama_memory_params & params) {
     const llama_hparams & hparams = model.hparams;
     auto setup = std::make_unique<PagedAttentionSetup>();
     setup->pool = &pool_;
@@ -147,8 +150,9 @@ void PagedHook::make_setup(const llama_model & model) {
 #ifdef ORIN_CUDA
         register_paged_attention_op();
         register_gather_ops();
-        setup->max_gathered = config_.gather ? GGML_PAD(int64_t{config_.max_tokens}, 256) : 0;
-        const DeviceAttentionLimits limits = device_limits_of(hparams, config_);
+        setup->gather_tokens = gather_tokens_;
+        setup->max_gathered = config_.gather && gather_tokens_ > 0 ? GGML_PAD(int64_t{config_.max_tokens}, 256) : 0;
+        const DeviceAttentionLimits limits = device_limits_of(hparams, params, config_);
         setup->device = std::make_unique<DeviceAttention>(make_device_attention(device_, limits));
 #endif
     }

@@ -52,18 +52,22 @@ class PagedHook {
                                    const std::function<int32_t(int32_t)> & reuse);
     // Throws std::runtime_error where a graph over our cache has attention that pages cannot serve.
     void graph_built(llm_graph_result & result, const llama_memory_context_i * memory);
+    // Least tokens of a step with prompt tokens whose attention reads what is gathered; 0: none. For contexts that are
+    // made from now on; 1 until it is called.
+    void set_gather_tokens(int32_t n_tokens) { gather_tokens_ = n_tokens; }
     // Why this model's memory is not paged, or "".
     const std::string & refusal() const { return refusal_; }
     // Whether prompts' attention reads what is gathered from pages.
     bool gathers() const { return gathers_; }
 
    private:
-    void make_setup(const llama_model & model);
+    void make_setup(const llama_model & model, const llama_memory_params & params);
     void share_storage(std::initializer_list<PagedCache *> caches);
 
     KvPool & pool_;
     const PagedHookConfig config_;
     bool gathers_ = false;
+    int32_t gather_tokens_ = 1;
     ggml_backend_dev_t device_ = nullptr;                         // of all layers
     std::unique_ptr<PagedAttentionSetup> setup_;                  // made with the first cache
     std::string refusal_ = "its memory is not a plain KV cache";  // until a cache is made

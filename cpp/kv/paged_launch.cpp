@@ -66,8 +66,13 @@ void register_paged_attention_op() {
 
 bool paged_attention_is_supported(const ggml_tensor * node) {
     const PagedAttentionSetup & setup = paged_node_setup(paged_node_params(*node));
-    return setup.device && cuda_kv_type(node->src[source_k]->type) && cuda_kv_type(node->src[source_v]->type) &&
-           cuda::paged_attention_supports(params_of(*node, setup));
+    if (!setup.device || !cuda_kv_type(node->src[source_k]->type) || !cuda_kv_type(node->src[source_v]->type)) {
+        return false;
+    }
+    const cuda::PagedAttentionParams p = params_of(*node, setup);
+    return cuda::paged_attention_supports(p) &&
+           cuda::paged_attention_workspace_bytes(p) <= setup.device->workspace_bytes &&
+           cuda::paged_attention_counter_bytes(p) <= setup.device->counter_bytes;
 }
 
 bool attention_writes_rows(ggml_tensor & node, cuda::RowFormat format) {
@@ -105,10 +110,18 @@ DeviceAttention make_device_attention(ggml_backend_dev_t device, const DeviceAtt
     size_t workspace_bytes = 0;
     size_t counter_bytes = 0;
     for (const DeviceAttentionLimits::Layer & layer : limits.layers) {
+        if (!cuda_kv_type(limits.k_type) || !cuda_kv_type(limits.v_type)) {
+            break;  // no node is supported
+        }
         cuda::PagedAttentionParams p{};
         p.n_head = layer.n_head;
+        p.kv.k_type = *cuda_kv_type(limits.k_type);
+        p.kv.v_type = *cuda_kv_type(limits.v_type);
         p.kv.n_head_kv = layer.n_head_kv;
+        p.kv.head_dim_k = layer.head_dim_k;
         p.kv.head_dim_v = layer.head_dim_v;
+        p.kv.k_row_bytes = layer.n_head_kv * static_cast<int64_t>(cuda::kv_row_bytes(p.kv.k_type, layer.head_dim_k));
+        p.kv.v_row_bytes = layer.n_head_kv * static_cast<int64_t>(cuda::kv_row_bytes(p.kv.v_type, layer.head_dim_v));
         for (p.n_tokens = 1; p.n_tokens <= limits.n_tokens; p.n_tokens++) {
             cut(p, own.max_single_tokens, own.n_multiprocessors);
             workspace_bytes = std::max(workspace_bytes, cuda::paged_attention_workspace_bytes(p));
@@ -125,6 +138,8 @@ DeviceAttention make_device_attention(ggml_backend_dev_t device, const DeviceAtt
     ggml_backend_buffer_clear(own.memory.get(), 0);
     auto * base = static_cast<char *>(ggml_backend_buffer_get_base(own.memory.get()));
     own.workspace = reinterpret_cast<float *>(base);
+    own.workspace_bytes = workspace_bytes;
+    own.counter_bytes = counter_bytes;
     own.counters = reinterpret_cast<int32_t *>(base + workspace_bytes);
     return own;
 }

@@ -19,7 +19,9 @@ struct DeviceAttention {
     ggml_backend_dev_t device;
     ggml_backend_buffer_ptr memory;
     float * workspace;
+    size_t workspace_bytes;
     int32_t * counters;
+    size_t counter_bytes;
     int32_t n_multiprocessors;
     int32_t max_single_tokens;  // in larger steps, sequences have several tokens
 };
@@ -29,9 +31,12 @@ struct DeviceAttentionLimits {
     struct Layer {
         int32_t n_head;
         int32_t n_head_kv;
+        int32_t head_dim_k;
         int32_t head_dim_v;
     };
     std::vector<Layer> layers;
+    ggml_type k_type;
+    ggml_type v_type;
     int32_t n_tokens;
     int32_t max_single_tokens;
 };

@@ -36,6 +36,9 @@ std::vector<Span> spans_of(const llama_ubatch & step, int32_t window) {
 }  // namespace
 
 int64_t gathered_positions(const PagedAttentionSetup & setup, const llama_ubatch & step) {
+    if (static_cast<int64_t>(step.n_tokens) < setup.gather_tokens) {
+        return 0;
+    }
     int64_t n = 0;
     for (const Span & span : spans_of(step, setup.window)) {
         n += span.n_places();

@@ -122,6 +122,17 @@ def test_prompts_are_gathered_where_flash_attention_has_their_heads(
     assert difference(open_engine, model(kind), hooks=Hooks(hooks)) < ROUNDING["f16"] + WEIGHTS
 
 
+@pytest.mark.parametrize("least", [0, 20])
+def test_prompts_are_gathered_from_so_many_tokens_on(
+    open_engine: OpenEngine, model: Callable[[str], Path], least: int
+) -> None:
+    # A prompt of 50 tokens in steps of 32 and 18.
+    path, kernels = model("heads of 64"), f"gather_tokens={least}"
+    backend: Any = open_engine(path, kernels=kernels).backend
+    assert (backend["hooks"]["gather"] == "on") == (least > 0)
+    assert difference(open_engine, path, kernels=kernels) < ROUNDING["f16"] + WEIGHTS
+
+
 def test_stock_attention_over_the_pool_reads_what_was_written_there(
     open_engine: OpenEngine, model: Callable[[str], Path]
 ) -> None:

@@ -101,15 +101,13 @@ void leave_out(const std::string & name, cuda::PagedAttentionParams & p) {
 const std::map<std::string, cuda::AttentionForm> forms = {{"fastest", cuda::AttentionForm::fastest},
                                                           {"floats", cuda::AttentionForm::floats},
                                                           {"matrices", cuda::AttentionForm::matrices}};
-const std::map<std::string, cuda::RowFormat> row_formats = {
-    {"f32", cuda::RowFormat::f32}, {"int8", cuda::RowFormat::int8}, {"f16", cuda::RowFormat::f16}};
 
 // q: [n_tokens, n_head or more, head_dim_k or more]. `missing`: memory to leave out. Returns the result of the last of
 // n_launches with one workspace: rows as bytes.
 py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceArray<float>::Array & q, float scale,
                           float softcap, int32_t window, const std::optional<DeviceArray<float>::Array> & sinks,
                           int32_t tokens_per_block, int32_t n_splits, int n_launches, const std::string & missing,
-                          const std::string & form, const std::string & row_format) {
+                          const std::string & form, int32_t row_format) {
     Pool pool(fields);
     DeviceArray<float> queries(q);
     DeviceArray<int32_t> rows(pool.array<int32_t>("rows"));
@@ -132,7 +130,7 @@ py::array paged_attention(const py::dict & fields, int32_t n_head, const DeviceA
     p.tokens_per_block = tokens_per_block;
     p.n_splits = n_splits;
     p.form = forms.at(form);
-    p.out.format = row_formats.at(row_format);
+    p.out.format = static_cast<cuda::RowFormat>(row_format);
     p.out.n_values = n_head * p.kv.head_dim_v;
     if (!cuda::paged_attention_supports(p)) {
         check(cuda::paged_attention(p, nullptr), "paged_attention");
