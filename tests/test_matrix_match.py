@@ -162,8 +162,17 @@ def test_both_halves_of_a_gate_may_be_of_one_matrix(swapped: bool) -> None:
     both = graph.product("up", graph.norm("norm", graph.input()), 2 * FF)
     gated = graph.gate("swiglu", both, swapped=swapped)
     down = graph.product("down", gated, EMBD, values=FF)
-    assert graph.nodes(down) == ["int8 rows norm", "swiglu of up, up as int8", "down"]
+    halves = ["up", f"up from {FF}"]
+    gate, other = reversed(halves) if swapped else halves
+    assert graph.nodes(down) == ["int8 rows norm", f"swiglu of {gate}, {other} as int8", "down"]
     assert graph.left() == []
+
+
+def test_a_half_that_kernels_cannot_begin_at_leaves_the_gate() -> None:
+    graph = Graph()
+    both = graph.product("up", graph.norm("norm", graph.input()), 2 * 33, "q6_K")
+    assert graph.nodes(graph.gate("swiglu", both)) == ["int8 rows norm", "up"]
+    assert graph.left() == ["GLU"]
 
 
 def test_gates_that_kernels_do_not_have_stay() -> None:

@@ -44,6 +44,13 @@ std::unique_ptr<GpuComputer> make_gpu_computer(PagedKv & pages, const EnginePara
     return computer;
 }
 
+std::unique_ptr<EngineHooks> make_hooks(ggml_backend_dev_t gpu, const HookConfig & config, PagedHook & paged) {
+    std::unique_ptr<EngineHooks> hooks;
+    const auto what = [] { return "an engine could not be made on the GPU"; };
+    on_gpu(gpu, what, [&] { hooks = std::make_unique<EngineHooks>(config, &paged); });
+    return hooks;
+}
+
 MatrixChoices make_choices(ggml_backend_dev_t gpu, const EngineParams & params) {
     MatrixChoices choices;
     const auto what = [] { return "an engine could not be made on the GPU"; };
@@ -101,7 +108,7 @@ bool LlamaStepper::use_pages(const StopCheck & stop) {
         }
     }
     PagedComputer & paged = gpu == nullptr ? *computer : *on_gpu;
-    hooks_ = std::make_unique<EngineHooks>(hooks, &paged.hook());
+    hooks_ = make_hooks(gpu, hooks, paged.hook());
     if (!paged.make_contexts(*model_, *hooks_, stop)) {
         refusal_ = paged.hook().refusal();
         choices_.reset();

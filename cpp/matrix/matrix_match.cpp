@@ -137,9 +137,12 @@ class Matcher {
         }
     }
 
-    // Both are rows of one matrix.
+    // Both are rows of one matrix. Kernels read matrices from multiples of 16 bytes on: else the gate stays.
     void place_halves(Found & both, ggml_tensor * gate) {
         const int64_t half = both.part.n_rows / 2;
+        if (static_cast<size_t>(half) * both.part.product->src[0]->nb[1] % 16 != 0) {
+            return;
+        }
         MatrixPart first = both.part;
         first.n_rows = half;
         MatrixPart second = first;

@@ -51,6 +51,7 @@ std::string words_of(const MatrixSite & site) {
     }
     for (const MatrixPart & part : site.parts) {
         words += short_name(*part.product->src[0]);
+        words += part.first_row == 0 ? "" : " from " + std::to_string(part.first_row);
         words += part.bias == nullptr ? "" : " + bias";
         words += &part == &site.parts.back() ? "" : ", ";
     }

@@ -99,7 +99,7 @@ def with_lines(lines: tuple[str, ...], changes: dict[str, str]) -> tuple[str, ..
 
 
 BIASES = {FIRST[1]: "{l}.attn_q + bias, {l}.attn_v + bias, {l}.attn_k + bias"}
-FUSED = {FIRST[1]: "{l}.attn_qkv", SWIGLU: "swiglu of {l}.ffn_up, {l}.ffn_up as int8"}
+FUSED = {FIRST[1]: "{l}.attn_qkv", SWIGLU: "swiglu of {l}.ffn_up, {l}.ffn_up from 256 as int8"}
 GEMMA = (
     FIRST[0],
     "{l}.attn_q, {l}.attn_k, {l}.attn_v",
