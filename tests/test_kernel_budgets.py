@@ -61,6 +61,14 @@ def test_the_table_has_the_most_that_any_instance_uses() -> None:
     assert list(table(uses))[2:] == ["| scale | 32 | 32 | 32 |"]
 
 
+def test_the_documentation_has_a_line_for_every_kernel() -> None:
+    lines = (ROOT / "docs/kernels.md").read_text().splitlines()
+    named = {line.split("|")[1].strip() for line in lines if line.startswith("| ")}
+    assert {name for name in named if name.endswith("_kernel")} == set(
+        read_budgets(ROOT / "cuda/budgets.toml")
+    )
+
+
 def compiled(folder: Path, text: str) -> list[Use]:
     source = folder / "it.cu"
     source.write_text(text)
