@@ -7,7 +7,7 @@ namespace orin::cuda {
 
 // Heads times tokens of a block.
 constexpr int32_t attention_floats_rows = 16;
-constexpr int32_t attention_matrices_rows = 64;
+constexpr int32_t attention_matrices_rows = 64;  // 16 for each warp
 
 // Whether the form by matrix products has these types and sizes. PRECOND: can_read_kv
 bool has_attention_matrices(const PagedKv & kv);

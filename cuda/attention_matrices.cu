@@ -11,8 +11,6 @@ namespace orin::cuda {
 
 namespace {
 
-constexpr int largest_dim = 256;
-
 // Positions of a tile: so many that two stages leave room for two blocks on a multiprocessor.
 __host__ __device__ constexpr int tile_of(int max_dim) {
     return max_dim <= 128 ? 64 : 32;
@@ -37,38 +35,6 @@ struct WarpPlace {
         group = warp / n_row_tiles;
     }
 };
-
-// Rows as f16, each times a power of two; zeros behind them. factors: what makes products of them scores
-__device__ __forceinline__ void load_queries_as_halves(const PagedAttentionParams & p, const AttentionRun & run,
-                                                       int n_padded, char * queries, int stride, float * factors) {
-    const int dim = p.kv.head_dim_k;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int row = static_cast<int>(threadIdx.x) / 32; row < n_padded; row += attention_warps) {
-        const bool is_row = row < run.n_rows();
-        const float * q = p.q;
-        if (is_row) {
-            q += run.token_of(row) * p.q_token_stride + run.head_of(row) * p.q_head_stride;
-        }
-        float values[largest_dim / 32];
-        float largest = 0.0f;
-#pragma unroll
-        for (int i = 0; i < largest_dim / 32; i++) {
-            values[i] = is_row && lane + i * 32 < dim ? q[lane + i * 32] : 0.0f;
-            largest = fmaxf(largest, fabsf(values[i]));
-        }
-        const float factor = f16_factor(largest_of_warp(largest));
-#pragma unroll
-        for (int i = 0; i < largest_dim / 32; i++) {
-            if (lane + i * 32 < dim) {
-                reinterpret_cast<__half *>(queries + row * stride)[lane + i * 32] =
-                    __float2half_rn(values[i] * inverse_of_f16_factor(factor));
-            }
-        }
-        if (lane == 0) {
-            factors[row] = p.scale * factor * (p.softcap == 0.0f ? log2_of_e : 1.0f);
-        }
-    }
-}
 
 // A block's piece of a run, tile by tile: the next one is copied while one is worked on. shared: as MatrixMemory says
 template <int max_dim, bool exact>
@@ -165,8 +131,8 @@ __device__ void attend(const PagedAttentionParams & p, const MatrixShape & shape
             const int end = begin + matrix_rows;
             if (n_rows > 0 && begin < latest.behind && end > earliest.first) {
                 const bool all_attend = begin >= latest.first && end <= earliest.behind;
-                rows.template attend<1>({keys.at(i, 0), keys.stride}, {values.at(i, 0), values.stride}, begin, ranges,
-                                        all_attend, p.softcap);
+                rows.attend({keys.at(i, 0), keys.stride}, {values.at(i, 0), values.stride}, begin, ranges, all_attend,
+                            p.softcap);
             }
         }
         keep_cell(stage, cell);
@@ -247,7 +213,7 @@ __global__ void __launch_bounds__(attention_threads, blocks_per_multiprocessor(m
 
 int max_dim_of(const PagedKv & kv) {
     const int dim = kv.head_dim_k > kv.head_dim_v ? kv.head_dim_k : kv.head_dim_v;
-    return dim <= 64 ? 64 : dim <= 128 ? 128 : largest_dim;
+    return dim <= 64 ? 64 : dim <= 128 ? 128 : matrices_largest_dim;
 }
 
 // More than is free for all kernels is asked for: always the same, as launches of other shapes may be on their way.
@@ -273,7 +239,7 @@ cudaError_t launch(const PagedAttentionParams & p, const MatrixShape & shape, cu
 
 bool has_attention_matrices(const PagedKv & kv) {
     const auto fits = [](KvType type, int32_t head_dim, int64_t row_bytes) {
-        return type != KvType::bf16 && head_dim <= largest_dim && tile_word(type, row_bytes) != 0 &&
+        return type != KvType::bf16 && head_dim <= matrices_largest_dim && tile_word(type, row_bytes) != 0 &&
                row_bytes <= std::numeric_limits<int32_t>::max();
     };
     return fits(kv.k_type, kv.head_dim_k, kv.k_row_bytes) && fits(kv.v_type, kv.head_dim_v, kv.v_row_bytes);

@@ -5,12 +5,11 @@
 
 #include <cstdint>
 
-#include "attention_shape.cuh"
+#include "attention_forms.h"
 
 namespace orin::cuda {
 
-constexpr int matrix_rows = 16;  // of queries in a product, and positions that it sums over
-constexpr int attention_row_limit = attention_warps * matrix_rows;  // of a block
+constexpr int matrix_rows = 16;      // of queries in a product, and positions that it sums over
 constexpr int tile_batch = 4;        // rows that a thread has under way; in a tile it has a multiple of them
 constexpr int attention_stages = 2;  // tiles that are copied or worked on at a time
 
@@ -93,11 +92,11 @@ struct MatrixMemory {
         const int max_rows = divide_up(shape.heads.max_rows, matrix_rows) * matrix_rows;
         MatrixMemory at{};
         at.query_factor = attention_stages * tile * 4;
-        at.warp_max = at.query_factor + attention_row_limit * 4;
-        at.warp_total = at.warp_max + attention_row_limit * 4;
-        at.row_max = at.warp_total + attention_row_limit * 4;
-        at.row_total = at.row_max + attention_row_limit * 4;
-        at.stage = at.row_total + attention_row_limit * 4;
+        at.warp_max = at.query_factor + attention_matrices_rows * 4;
+        at.warp_total = at.warp_max + attention_matrices_rows * 4;
+        at.row_max = at.warp_total + attention_matrices_rows * 4;
+        at.row_total = at.row_max + attention_matrices_rows * 4;
+        at.stage = at.row_total + attention_matrices_rows * 4;
         at.stored_v = tile * shape.k.stored_stride;
         at.stage_bytes = at.stored_v + tile * shape.v.stored_stride;
         at.keys = at.stage + attention_stages * at.stage_bytes;
@@ -108,7 +107,7 @@ struct MatrixMemory {
         at.sums = at.stage;
         at.factors = at.stage;
         const int ends[] = {end_of_tiles, at.queries + max_rows * at.query_stride,
-                            at.sums + attention_row_limit * sum_stride(kv.head_dim_v) * 4,
+                            at.sums + attention_matrices_rows * sum_stride(kv.head_dim_v) * 4,
                             at.factors + max_rows * n_splits * 4};
         for (const int end : ends) {
             at.end = end > at.end ? end : at.end;

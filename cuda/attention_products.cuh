@@ -31,6 +31,40 @@ struct RowRange {
     int behind;
 };
 
+constexpr int matrices_largest_dim = 256;  // of heads
+
+// Rows as f16, each times a power of two; zeros behind them. factors: what makes products of them scores
+__device__ __forceinline__ void load_queries_as_halves(const PagedAttentionParams & p, const AttentionRun & run,
+                                                       int n_padded, char * queries, int stride, float * factors) {
+    const int dim = p.kv.head_dim_k;
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int row = static_cast<int>(threadIdx.x) / 32; row < n_padded; row += attention_warps) {
+        const bool is_row = row < run.n_rows();
+        const float * q = p.q;
+        if (is_row) {
+            q += run.token_of(row) * p.q_token_stride + run.head_of(row) * p.q_head_stride;
+        }
+        float values[matrices_largest_dim / 32];
+        float largest = 0.0f;
+#pragma unroll
+        for (int i = 0; i < matrices_largest_dim / 32; i++) {
+            values[i] = is_row && lane + i * 32 < dim ? q[lane + i * 32] : 0.0f;
+            largest = fmaxf(largest, fabsf(values[i]));
+        }
+        const float factor = f16_factor(largest_of_warp(largest));
+#pragma unroll
+        for (int i = 0; i < matrices_largest_dim / 32; i++) {
+            if (lane + i * 32 < dim) {
+                reinterpret_cast<__half *>(queries + row * stride)[lane + i * 32] =
+                    __float2half_rn(values[i] * inverse_of_f16_factor(factor));
+            }
+        }
+        if (lane == 0) {
+            factors[row] = p.scale * factor * (p.softcap == 0.0f ? log2_of_e : 1.0f);
+        }
+    }
+}
+
 // Heads of max_dim channels, or, where they are not exact, of at most as many.
 template <int max_dim, bool exact>
 class RowTile {
@@ -60,25 +94,24 @@ class RowTile {
         totals[2 * i] = totals[2 * i + 1] = exp2_approximate(weight_exponent);
     }
 
-    // n times 16 positions from `position` on, the first of which are the tiles' rows. ranges: of the lane's rows;
+    // 16 positions from `position` on, which are the first rows of keys and values. ranges: of the lane's rows;
     // all_attend: every row of the warp attends to every position
-    template <int n>
     __device__ __forceinline__ void attend(const TileHalves & keys, const TileHalves & values, int position,
                                            const RowRange (&ranges)[2], bool all_attend, float softcap) {
-        float scores[2 * n][4] = {};
-        multiply_keys<n>(keys, scores);
-        for_all<n>(scores, [&](float & score, int i, int) { score *= factors_[i]; });
+        float scores[2][4] = {};
+        multiply_keys(keys, scores);
+        for_all(scores, [&](float & score, int i, int) { score *= factors_[i]; });
         if (softcap != 0.0f) {
-            for_all<n>(scores, [&](float & score, int, int) { score = softcap * log2_of_e * tanhf(score / softcap); });
+            for_all(scores, [&](float & score, int, int) { score = softcap * log2_of_e * tanhf(score / softcap); });
         }
         if (!all_attend) {
-            for_all<n>(scores, [&](float & score, int i, int column) {
+            for_all(scores, [&](float & score, int i, int column) {
                 const int at = position + column;
                 score = at >= ranges[i].first && at < ranges[i].behind ? score : -INFINITY;
             });
         }
-        find_largest<n>(scores);
-        add_values<n>(values, scores);
+        find_largest(scores);
+        add_values(values, scores);
     }
 
     // sums: [warps, 16, stride], largest, total: [warps, 16]
@@ -106,10 +139,10 @@ class RowTile {
     static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
     // Calls f(score, which of the lane's rows, column) for all that the lane has.
-    template <int n, typename Function>
-    static __device__ __forceinline__ void for_all(float (&scores)[2 * n][4], const Function & f) {
+    template <typename Function>
+    static __device__ __forceinline__ void for_all(float (&scores)[2][4], const Function & f) {
 #pragma unroll
-        for (int j = 0; j < 2 * n; j++) {
+        for (int j = 0; j < 2; j++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 f(scores[j][i], i / 2, j * 8 + lane() % 4 * 2 + i % 2);
@@ -117,8 +150,7 @@ class RowTile {
         }
     }
 
-    template <int n>
-    __device__ __forceinline__ void multiply_keys(const TileHalves & keys, float (&scores)[2 * n][4]) const {
+    __device__ __forceinline__ void multiply_keys(const TileHalves & keys, float (&scores)[2][4]) const {
         const int row = lane() / 16 * 8 + lane() % 8;
         const int column = lane() / 8 % 2 * 8;
 #pragma unroll
@@ -132,23 +164,19 @@ class RowTile {
                 } else {
                     load_matrices(q, queries_.at(lane() % 16, k * 16 + lane() / 16 * 8));
                 }
-#pragma unroll
-                for (int j = 0; j < n; j++) {
-                    uint32_t k16[4];
-                    load_matrices(k16, keys.at(j * 16 + row, k * 16 + column));
-                    mma_f16(scores[2 * j], q, {k16[0], k16[1]});
-                    mma_f16(scores[2 * j + 1], q, {k16[2], k16[3]});
-                }
+                uint32_t k16[4];
+                load_matrices(k16, keys.at(row, k * 16 + column));
+                mma_f16(scores[0], q, {k16[0], k16[1]});
+                mma_f16(scores[1], q, {k16[2], k16[3]});
             }
         }
     }
 
     // Where a largest score grows, what was summed up is made smaller.
-    template <int n>
-    __device__ __forceinline__ void find_largest(const float (&scores)[2 * n][4]) {
+    __device__ __forceinline__ void find_largest(const float (&scores)[2][4]) {
         float largest[2] = {max[0], max[1]};
 #pragma unroll
-        for (int j = 0; j < 2 * n; j++) {
+        for (int j = 0; j < 2; j++) {
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 largest[i / 2] = fmaxf(largest[i / 2], scores[j][i]);
@@ -176,30 +204,25 @@ class RowTile {
     }
 
     // Weights as they come out of one product are what goes into the other.
-    template <int n>
-    __device__ __forceinline__ void add_values(const TileHalves & values, const float (&scores)[2 * n][4]) {
+    __device__ __forceinline__ void add_values(const TileHalves & values, const float (&scores)[2][4]) {
         constexpr uint32_t ones = 0x3C003C00;
         const int row = lane() % 16;
         const int column = lane() / 16 * 8;
+        uint32_t weights[4];
 #pragma unroll
-        for (int j = 0; j < n; j++) {
-            uint32_t weights[4];
+        for (int i = 0; i < 4; i++) {
+            const float * pair = &scores[i / 2][i % 2 * 2];
+            const float less = max[i % 2] - weight_exponent;
+            weights[i] = bits_of(__floats2half2_rn(exp2_approximate(pair[0] - less), exp2_approximate(pair[1] - less)));
+        }
+        mma_f16(totals, weights, {ones, ones});
 #pragma unroll
-            for (int i = 0; i < 4; i++) {
-                const float * pair = &scores[2 * j + i / 2][i % 2 * 2];
-                const float less = max[i % 2] - weight_exponent;
-                weights[i] =
-                    bits_of(__floats2half2_rn(exp2_approximate(pair[0] - less), exp2_approximate(pair[1] - less)));
-            }
-            mma_f16(totals, weights, {ones, ones});
-#pragma unroll
-            for (int k = 0; k < max_dim / 16; k++) {
-                if (exact || k < n_v_) {
-                    uint32_t v16[4];
-                    load_matrices_transposed(v16, values.at(j * 16 + row, k * 16 + column));
-                    mma_f16(sums[2 * k], weights, {v16[0], v16[1]});
-                    mma_f16(sums[2 * k + 1], weights, {v16[2], v16[3]});
-                }
+        for (int k = 0; k < max_dim / 16; k++) {
+            if (exact || k < n_v_) {
+                uint32_t v16[4];
+                load_matrices_transposed(v16, values.at(row, k * 16 + column));
+                mma_f16(sums[2 * k], weights, {v16[0], v16[1]});
+                mma_f16(sums[2 * k + 1], weights, {v16[2], v16[3]});
             }
         }
     }

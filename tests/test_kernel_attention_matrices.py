@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 from attention_calls import MATRIX_TYPES, TOLERANCE, attend
 from attention_cases import Model, Sequence, error, make_step, small_models
-from attention_float64 import Attention, decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 
 @settings(max_examples=12, deadline=None)
@@ -79,33 +76,3 @@ def test_weights_of_far_less_than_the_largest_count(kernels):
     step.q[0, 0, 0] = 13.0 / step.scale
     step.k[step.cells(0)[2000], :2] = np.array([1.0], np.float16).view(np.uint8)
     assert error(attend(kernels, step, 2, form="matrices"), step.exact()) < 1e-5
-
-
-def with_rounding(step: Attention, products: type[np.floating[Any]]) -> NDArray[np.float32]:
-    """Of one token with one KV head: what products read rounded to a type, float64 between."""
-
-    def rounded(x: NDArray[Any]) -> NDArray[np.float64]:
-        return x.astype(products).astype(np.float64)
-
-    cells = step.cells(0)
-    k, v = (
-        rounded(decode(stored[cells], kv_type))
-        for stored, kv_type in ((step.k, step.k_type), (step.v, step.v_type))
-    )
-    scores = rounded(step.q[0]) @ k.T * float(np.float32(step.scale))
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return (rounded(weights) @ v / weights.sum(axis=1, keepdims=True)).astype(np.float32)[None]
-
-
-@pytest.mark.parametrize("kv_type", MATRIX_TYPES)
-@pytest.mark.parametrize(("n_past", "n_splits"), [(100, 2), (500, 3)])
-def test_error_is_at_most_that_of_rounding_to_f16(kernels, kv_type, n_past, n_splits):
-    ours, plain = [], []
-    for seed in range(4):
-        model = Model(1, 8, 64, 64, kv_type, kv_type)
-        step = make_step(model, [Sequence(n_past, 1)], 16, seed)
-        exact = step.exact()
-        plain.append(with_rounding(step, np.float16) - exact)
-        ours.append(attend(kernels, step, n_splits, form="matrices") - exact)
-    assert np.abs(ours).max() <= 1.2 * np.abs(plain).max()
-    assert np.sqrt(np.square(ours).mean()) <= 1.1 * np.sqrt(np.square(plain).mean())
