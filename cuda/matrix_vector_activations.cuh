@@ -39,26 +39,25 @@ __device__ __forceinline__ uint32_t integer_sums(const RowGroup & group) {
     return (uint32_t(low) & 0xFFFF) | uint32_t(high) << 16;
 }
 
-// Scales and sums of the same values.
-template <WeightType type>
+// Scales and sums of the same values. Each token has its own threads, of which each asks for several at a time where it
+// has more than one or two. columns: a power of two, at least n_tokens
+template <WeightType type, int columns>
 __device__ __forceinline__ void store_groups(const MatrixParams & p, const VectorLayout & layout, int first, int n,
                                              char * panel) {
-    if constexpr (type != WeightType::f16) {
-#pragma unroll 1
-        for (int token = 0; token < p.n_tokens; token++) {
-            const RowGroup * groups =
-                row_groups(activation_row(p.input, token), p.input.n_values) + first / row_group_values;
-            auto * records = reinterpret_cast<ActivationRecord *>(panel) + token * layout.panel_values / record_values;
-#pragma unroll 1
-            for (int i = threadIdx.x; i < n / row_group_values; i += vector_threads) {
-                const uint4 words = reinterpret_cast<const uint4 *>(groups)[i];
-                const RowGroup group = {
-                    __uint_as_float(words.x), {__uint_as_float(words.y), __uint_as_float(words.z)}, 0.0f};
-                const uint32_t sum =
-                    type == WeightType::q6_K ? integer_sums(group) : __float_as_uint(group.sums[0] + group.sums[1]);
-                records[i / 2].groups[i % 2] = {group.scale, sum};
-            }
-        }
+    constexpr int threads = vector_threads / columns;
+    const int token = int(threadIdx.x / threads);
+    if (type == WeightType::f16 || token >= p.n_tokens) {
+        return;
+    }
+    const RowGroup * groups = row_groups(activation_row(p.input, token), p.input.n_values) + first / row_group_values;
+    auto * records = reinterpret_cast<ActivationRecord *>(panel) + token * layout.panel_values / record_values;
+#pragma unroll(columns > 2 ? 4 : 1)
+    for (int i = int(threadIdx.x % threads); i < n / row_group_values; i += threads) {
+        const uint4 words = reinterpret_cast<const uint4 *>(groups)[i];
+        const RowGroup group = {__uint_as_float(words.x), {__uint_as_float(words.y), __uint_as_float(words.z)}, 0.0f};
+        const uint32_t sum =
+            type == WeightType::q6_K ? integer_sums(group) : __float_as_uint(group.sums[0] + group.sums[1]);
+        records[i / 2].groups[i % 2] = {group.scale, sum};
     }
 }
 

@@ -55,7 +55,7 @@ class VectorBlock {
             }
             stream_.copy(i % rows_per_warp, i);
         }
-        store_groups<type>(p_, layout_, 0, min(layout_.panel_values, n_values), shared_);
+        store_groups<type, columns>(p_, layout_, 0, min(layout_.panel_values, n_values), shared_);
         copy_async_wait<ahead - 2>();
         __syncthreads();
 #pragma unroll 1
@@ -78,7 +78,7 @@ class VectorBlock {
                 __syncthreads();  // nobody reads the last panel any more
                 copy_activations<type>(p_, layout_, first, n, shared_);
                 copy_async_commit();
-                store_groups<type>(p_, layout_, first, n, shared_);
+                store_groups<type, columns>(p_, layout_, first, n, shared_);
                 copy_async_wait<0>();
                 __syncthreads();
             }
