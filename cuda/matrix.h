@@ -80,7 +80,7 @@ struct MatrixParams {
 
     // How the launch is cut; see the kernels.
     int32_t rows_per_warp;
-    int32_t n_splits;    // parts that rows of weights are cut into, for as many blocks
+    int32_t n_splits;    // parts that rows of weights are cut into, for as many blocks, or warps of one
     float * workspace;   // null without splits; what it holds does not matter
     int32_t * counters;  // zeros; a launch leaves zeros
 };
