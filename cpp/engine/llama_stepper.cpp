@@ -134,7 +134,7 @@ void LlamaStepper::note_hooks() {
     note("growth", is_paged() && paged_->pool().storage()->growth().grows);
     note("uploads", hooks_->uploads() != nullptr);
     note("lanes", on_gpu_ != nullptr && params_.lanes);
-    note("matrices", hooks_->matrix_report().n_served > 0);
+    note("matrices", hooks_->matrix_report().is_in_use);
     note("sampling", hooks_->sampling() != nullptr);
 }
 

@@ -95,8 +95,10 @@ void MatrixHook::graph_built(llm_graph_result & result) {
     ggml_context * context = result.get_ctx();
     ggml_cgraph & graph = *result.get_gf();
     std::unordered_map<const ggml_tensor *, std::string> left;  // products, and why
+    bool is_in_use = report_.is_in_use;
     const MatrixServices services = {
         [&](const ggml_tensor & product) -> std::variant<MatrixRows, std::string> {
+            is_in_use = is_in_use || std::holds_alternative<MatrixRows>(rows_alone(product));
             const auto found = left.find(&product);
             return found == left.end() ? rows_of(product) : found->second;
         },
@@ -141,7 +143,7 @@ void MatrixHook::graph_built(llm_graph_result & result) {
         for (ggml_tensor *& input : result.t_layer_inp) {
             input = edit.now(input);
         }
-        report_ = {plan.n_served, plan.n_stock, plan.reason, words_of(plan), 0};
+        report_ = {plan.n_served, plan.n_stock, plan.reason, words_of(plan), is_in_use || plan.n_served > 0, 0};
         return;
     }
 }

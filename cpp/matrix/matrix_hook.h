@@ -30,6 +30,11 @@ class MatrixHook {
    private:
     bool is_weight(const ggml_tensor & tensor) const;
     std::variant<MatrixRows, std::string> rows_of(const ggml_tensor & product) const;
+    // The same for a single token.
+    std::variant<MatrixRows, std::string> rows_alone(ggml_tensor product) const {
+        product.ne[1] = 1;
+        return rows_of(product);
+    }
     // Whether there is the memory that these work in.
     bool has_memory_for(const std::vector<const ggml_tensor *> & product_nodes);
 

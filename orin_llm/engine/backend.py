@@ -19,11 +19,12 @@ def describe_backend(engine: Engine) -> dict[str, Any]:
     if runner.kernels:
         report = runner.matrix_report()
         backend["kernels"] = runner.kernels
-        backend["products"] = {
-            "ours": report["n_served"],
-            "llama.cpp": report["n_stock"],
-            "cublas": report["n_cublas"],
-        }
+        if backend["hooks"]["matrices"] != "off":
+            backend["products"] = {
+                "ours": report["n_served"],
+                "llama.cpp": report["n_stock"],
+                "cublas": report["n_cublas"],
+            }
     notes = _notes(engine, backend["hooks"])
     if notes:
         backend["note"] = "; ".join(notes)

@@ -40,11 +40,21 @@ def test_products_of_many_tokens_that_stay_stock_are_left_to_cublas(
     open_engine: OpenEngine, small_model: Path, kernels: str, hooks: str, n_left: int
 ) -> None:
     engine = open_engine(small_model, kernels=kernels, hooks=hooks, chunk_size=16, max_batch=16)
-    assert engine.backend["products"]["cublas"] == n_left
-    assert engine.backend["products"]["ours"] == 0
+    backend = engine.backend
+    state = "off" if hooks == "-matrices" else "unavailable"  # to our kernels nothing is left
+    assert backend["hooks"]["matrices"] == state
+    products = backend.get("products", {"ours": 0, "cublas": 0})
+    assert (products["ours"], products["cublas"]) == (0, n_left)
     tokens = prompt(1, 40)
     on_cpu = open_engine(small_model, gpu_layers=0)
     assert finish(start(engine, tokens, 4)) == finish(start(on_cpu, tokens, 4))
+
+
+@pytest.mark.parametrize("kernels", ["product_tokens=0", "vector_tokens=0"])
+def test_products_count_as_ours_where_only_some_numbers_of_tokens_are(
+    open_engine: OpenEngine, small_model: Path, kernels: str
+) -> None:
+    assert open_engine(small_model, kernels=kernels).backend["hooks"]["matrices"] == "on"
 
 
 def test_choices_without_a_gpu_that_computes_in_pages_are_told_to_change_nothing(
