@@ -123,11 +123,13 @@ __global__ void __launch_bounds__(product_threads, Tile::blocks) matrix_product_
 
 // --- shapes
 
-using Tile8 = ProductTile<8, 1, 256, 4>;
-using Tile16 = ProductTile<16, 1, 256, 3>;
-using Tile32 = ProductTile<32, 2, 128, 2>;
-using Tile64 = ProductTile<64, 2, 64, 2>;
-using Tile128 = ProductTile<128, 2, 64, 2>;
+// Shared memory is such that a multiprocessor of the board, with 164 KiB, has room for the blocks; for weights of q6_K
+// it has room for one less of 8, 16 and 128 tokens.
+using Tile8 = ProductTile<8, 1, 256, 3, 4>;
+using Tile16 = ProductTile<16, 1, 256, 3, 3>;
+using Tile32 = ProductTile<32, 2, 128, 3, 2>;
+using Tile64 = ProductTile<64, 2, 64, 3, 2>;
+using Tile128 = ProductTile<128, 2, 64, 2, 2>;
 
 // Calls f(Tile()) for what has the least tokens that are none, or nearly: larger tiles decode weights for more.
 template <typename Function>

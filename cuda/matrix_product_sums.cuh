@@ -40,7 +40,7 @@ class ProductPipeline {
     __device__ __forceinline__ void add(float (&sums)[Tile::sixteens][Tile::tokens / 8][4]) {
         const int n_stages = n_units_ * Stages::per_unit;
 #pragma unroll 1
-        for (int stage = 0; stage < product_stages - 1; stage++) {
+        for (int stage = 0; stage < Tile::stages - 1; stage++) {
             request(stage, n_stages);
         }
 #pragma unroll 1
@@ -49,9 +49,9 @@ class ProductPipeline {
 #pragma unroll 1
             for (int part = 0; part < Stages::per_unit; part++) {
                 const int stage = unit * Stages::per_unit + part;
-                copy_async_wait<product_stages - 2>();
+                copy_async_wait<Tile::stages - 2>();
                 __syncthreads();  // the stage is there, and the one before it is used
-                request(stage + product_stages - 1, n_stages);
+                request(stage + Tile::stages - 1, n_stages);
                 if (part == 0) {
                     read_scales(unit, scales);
                 }
@@ -67,7 +67,7 @@ class ProductPipeline {
         return shared_ + unit % Stages::units * Stages::unit_bytes;
     }
     __device__ __forceinline__ char * stage_memory(int stage) const {
-        return shared_ + Stages::units * Stages::unit_bytes + stage % product_stages * Stages::stage_bytes;
+        return shared_ + Stages::units * Stages::unit_bytes + stage % Tile::stages * Stages::stage_bytes;
     }
 
     // A group of copies for each stage, also for those that are none.
@@ -99,7 +99,7 @@ class ProductPipeline {
     // loops of their own: one after the other they wait.
     __device__ __forceinline__ void copy_weights(int unit) const {
         constexpr int piece_bytes = Weights::piece_bytes;
-        constexpr int n_copies = piece_bytes == 4 ? 3 : 1;  // a thread's of a row
+        constexpr int n_copies = piece_bytes == 4 ? 2 : 1;  // a thread's of a row
         constexpr int row_threads = (Weights::n_pieces + n_copies - 1) / n_copies;
         constexpr int rows_at_once = product_threads / row_threads;
         const int row = int(threadIdx.x) / row_threads;

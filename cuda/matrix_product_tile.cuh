@@ -13,15 +13,16 @@ namespace orin::cuda {
 
 constexpr int product_warps = 4;
 constexpr int product_threads = product_warps * 32;
-constexpr int product_stages = 3;  // of activations: one is used, the others are under way
 
-// n_tokens: of a block; warp_rows: of a warp, in sixteens; stage_values: of a row of activations that come together.
-template <int n_tokens, int warp_sixteens, int stage_values, int n_blocks>
+// n_tokens: of a block; warp_sixteens: of rows, of a warp; stage_values: of a row of activations, that come together;
+// n_stages: one is used, the others are under way.
+template <int n_tokens, int warp_sixteens, int stage_values, int n_stages, int n_blocks>
 struct ProductTile {
     static constexpr int tokens = n_tokens;
     static constexpr int sixteens = warp_sixteens;
     static constexpr int rows = product_warps * warp_sixteens * 16;
     static constexpr int most_values = stage_values;
+    static constexpr int stages = n_stages;
     static constexpr int blocks = n_blocks;  // that a multiprocessor has room for
 
     // Of the sums by token, such that warps that store theirs find different banks.
@@ -36,13 +37,13 @@ struct ProductStages {
     static constexpr int eights = values / 32;  // of a lane's run
     static constexpr int per_unit = Weights::unit / values;
     // A unit is requested when the first stage of the one before it is there, or later.
-    static constexpr int units = per_unit == 1 ? product_stages : 2;
-    static_assert(per_unit == 1 || per_unit >= product_stages - 1);
+    static constexpr int units = per_unit == 1 ? Tile::stages : 2;
+    static_assert(per_unit == 1 || per_unit >= Tile::stages - 1);
 
     static constexpr int unit_bytes = Tile::rows * Weights::row_bytes;
     static constexpr int row_bytes = values * 2;  // of activations
     static constexpr int stage_bytes = Tile::tokens * row_bytes;
-    static constexpr int shared_bytes = units * unit_bytes + product_stages * stage_bytes;
+    static constexpr int shared_bytes = units * unit_bytes + Tile::stages * stage_bytes;
 };
 
 // The rows of weights that a block has: of one matrix, or half of them each of the two of a gate.
