@@ -172,7 +172,7 @@ class Runner:
     def hooks(self) -> set[str]: ...  # that serve this model on this device
     @property
     def kernels(self) -> dict[str, int]: ...  # choices by name; {} where no GPU computes in pages
-    def matrix_report(self) -> dict[str, Any]: ...  # n_served, n_stock, n_cublas, reason
+    def matrix_report(self) -> dict[str, Any]: ...  # n_served, n_stock, n_cublas, reason, nodes
     def rope_store_report(self) -> dict[str, Any]: ...  # n_layers, n_stock, reason
     def submit(
         self,
