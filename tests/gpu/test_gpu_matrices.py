@@ -155,8 +155,7 @@ def test_every_architecture_has_the_logits_of_llama_cpps_nodes(name: str, open_m
     assert ours < 1.1 * stock + 0.003, (ours, stock)
 
 
-@pytest.mark.parametrize("n_tokens", [1, 2, 40])
-@pytest.mark.parametrize("vector_tokens", [0, 8])
+@pytest.mark.parametrize(("n_tokens", "vector_tokens"), [(1, 0), (40, 0), (2, 8), (40, 8)])
 def test_every_number_of_tokens_has_the_logits_of_llama_cpps_nodes(
     n_tokens: int, vector_tokens: int, open_model: Open
 ) -> None:
@@ -186,7 +185,7 @@ def test_types_without_a_kernel_stay_and_say_so(open_model: Open) -> None:
     assert engine.backend["hooks"]["matrices"] == "unavailable"
 
 
-@pytest.mark.parametrize("off", ["rope", "attention", "lanes", "uploads", "gather", "growth"])
+@pytest.mark.parametrize("off", ["rope", "attention", "gather"])
 def test_other_hooks_may_be_off(off: str, open_model: Open) -> None:
     made = MADE["qwen2"]
     exact = logits_of(open_model(made, "q8_0", exact=True), 5)
@@ -254,7 +253,7 @@ def test_lanes_that_come_back_are_replayed(emulated: EmulatedGpu, open_model: Op
     engine = open_model(MADE["qwen2"], hooks="all")
 
     def write(*sizes: int) -> None:
-        for completion in [start(engine, prompt(size, size), 5) for size in sizes]:
+        for completion in [start(engine, prompt(size, size), 4) for size in sizes]:
             finish(completion)
 
     write(3)
