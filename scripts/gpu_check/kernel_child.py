@@ -41,6 +41,8 @@ def main() -> None:
     for product in work.products:
         for timing in _times_of_product(kernels, product, work):
             print(json.dumps(timing), flush=True)
+    for timing in _times_of_rows(kernels, work):
+        print(json.dumps(timing), flush=True)
     for context in work.contexts:
         for timing in _times_of_context(kernels, context, work):
             print(json.dumps(timing), flush=True)
@@ -104,6 +106,24 @@ def _times_of_product(kernels: Any, product: Product, work: Work) -> Iterator[di
                 "splits_used": splits_used,
                 "bytes": product.weight_bytes,
                 "flops": 2 * product.n_rows * product.n_values * n_tokens,
+                "us": times_us,
+            }
+
+
+def _times_of_rows(kernels: Any, work: Work) -> Iterator[dict[str, Any]]:
+    for n_values, n_tokens in work.rows:
+        for layout, name in ((_INT8, "int8"), (_F16, "f16")):
+            times_us = kernels.time_prepare_rows(
+                n_values=n_values,
+                n_tokens=n_tokens,
+                format=layout,
+                repetitions=work.repetitions,
+            )
+            yield {
+                "kind": "rows",
+                "name": f"{n_tokens} × {n_values}",
+                "type": name,
+                "tokens": n_tokens,
                 "us": times_us,
             }
 

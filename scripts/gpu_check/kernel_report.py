@@ -30,6 +30,7 @@ def kernel_tables(steps: Steps, proxy: str) -> Iterator[str]:
     if whole or confined:
         yield _single(whole, confined, copies)
         yield _many(whole, confined)
+        yield _rows(whole, confined)
         yield _attention(whole, confined)
         yield from _choices(whole, confined)
     for where, prefix in (("the whole GPU", ""), ("the proxy", proxy)):
@@ -99,6 +100,21 @@ def _many(whole: Found, confined: Found) -> str:
         "proxy: vector µs", "product µs", "TFLOP/s",
     )  # fmt: skip
     return table(header, rows)
+
+
+def _rows(whole: Found, confined: Found) -> str:
+    times = [
+        {(t["name"], t["type"]): t for t in of_kind(found.get("timings", []), "rows")}
+        for found in (whole, confined)
+    ]
+    rows = [
+        [
+            f"{key[0]}, {key[1]}",
+            *(f"{1e6 * seconds(found[key]):.1f}" if key in found else _NONE for found in times),
+        ]
+        for key in dict.fromkeys([*times[0], *times[1]])
+    ]
+    return table(("norm and rows: tokens × values, format", "µs", "proxy: µs"), rows)
 
 
 def _attention(whole: Found, confined: Found) -> str:

@@ -112,6 +112,7 @@ class Work:
 
     Attributes:
         rows_per_warp, splits, product_splits: 0 is the kernel's own choice.
+        rows: values and tokens of activations that are normalised.
         cache_bytes: launches take turns on copies of what they read that are larger together than
             this, a multiple of any L2 cache.
     """
@@ -122,6 +123,7 @@ class Work:
     rows_per_warp: tuple[int, ...]
     splits: tuple[int, ...]
     product_splits: tuple[int, ...]
+    rows: tuple[tuple[int, int], ...]
     contexts: tuple[Context, ...]
     cache_bytes: int
     repetitions: int
@@ -138,6 +140,7 @@ FULL = Work(
     rows_per_warp=(0, 1, 2, 4),
     splits=(0, 1, 2, 4),
     product_splits=(0, 1, 4),
+    rows=tuple((n, tokens) for n in (2048, 4096) for tokens in (1, 4, 16, 512)),
     contexts=(
         *(
             Context("8b", 32, 8, 128, kv_type, depth, n_tokens)
@@ -166,6 +169,7 @@ TINY = Work(
     rows_per_warp=(0, 1),
     splits=(0,),
     product_splits=(0,),
+    rows=((64, 1),),
     contexts=(
         Context("tiny", 2, 1, 64, "q8_0", 32),
         Context("tiny", 2, 1, 64, "f16", 32, 4, prompt=True),

@@ -15,5 +15,6 @@ void bind_rope_store(pybind11::module_ & module);
 void bind_sampling(pybind11::module_ & module);
 void bind_time_attention(pybind11::module_ & module);
 void bind_time_matrix(pybind11::module_ & module);
+void bind_time_rows(pybind11::module_ & module);
 
 }  // namespace orin::kernels

@@ -59,5 +59,6 @@ PYBIND11_MODULE(orin_kernels, module) {
     orin::kernels::bind_sampling(module);
     orin::kernels::bind_time_attention(module);
     orin::kernels::bind_time_matrix(module);
+    orin::kernels::bind_time_rows(module);
     module.def("affine", &affine, py::arg("x"), py::arg("scale"), py::arg("bias"));
 }
