@@ -81,7 +81,7 @@ class ProductPipeline {
         copy_async_commit();
     }
 
-    // Calls f(in the tile, where the unit begins) for every n-th row from `row` on.
+    // Calls f(in the tile, where the unit begins, is it the matrix's last row) for every n-th row from `row` on.
     template <int n, int unrolled, typename Function>
     __device__ __forceinline__ void for_rows(int unit, int row, const Function & f) const {
         const ProductRows rows = rows_;
@@ -90,7 +90,7 @@ class ProductPipeline {
                 (first == 0 ? rows.weights : rows.second) + int64_t(begin_ + unit) * Weights::unit_bytes;
 #pragma unroll(unrolled > 1 && Tile::tokens > 64 ? 1 : unrolled)
             for (int i = row; i < rows.n_together; i += n) {
-                f(first + i, from + rows.offset(i));
+                f(first + i, from + rows.offset(i), i >= rows.last);
             }
         }
     }
@@ -112,7 +112,7 @@ class ProductPipeline {
         const int64_t unit_begin = int64_t(begin_ + unit) * Weights::unit_bytes;
         const bool has_last = (n_copies - 1) * row_threads + piece < Weights::n_pieces;
         if (unit_begin + Weights::n_pieces * piece_bytes <= row_end) {
-            for_rows<rows_at_once, 4>(unit, row, [&](int in_tile, const char * from) {
+            for_rows<rows_at_once, 4>(unit, row, [&](int in_tile, const char * from, bool) {
                 const char * begin = aligned(from) + piece * piece_bytes;
                 char * place = to + in_tile * Weights::row_bytes;
 #pragma unroll
@@ -125,14 +125,21 @@ class ProductPipeline {
             });
             return;
         }
+        // Where a row ends: behind a whole unit anything may stand, but behind the matrix is no memory.
         const auto left = int32_t(row_end - unit_begin);
-        for_rows<rows_at_once, 1>(unit, row, [&](int in_tile, const char * from) {
+        const bool is_whole = left >= Weights::unit_bytes;
+        for_rows<rows_at_once, 1>(unit, row, [&](int in_tile, const char * from, bool is_last) {
             const char * begin = aligned(from);
             char * place = to + in_tile * Weights::row_bytes;
             for (int i = 0; i < n_copies - 1 + int(has_last); i++) {
                 const int distance = i * row_threads * piece_bytes;
                 const int in_unit = piece * piece_bytes + distance;
-                copy_end(place + distance, begin + in_unit, left + int(from - begin) - in_unit);
+                const int left_here = left + int(from - begin) - in_unit;
+                if (left_here >= piece_bytes || (is_whole && !is_last)) {
+                    copy_async<piece_bytes>(place + distance, begin + in_unit);
+                } else {
+                    copy_end(place + distance, begin + in_unit, left_here);
+                }
             }
         });
     }
