@@ -152,32 +152,6 @@ auto with_tile(int32_t n_tokens, const Function & f) {
 }
 
 template <typename Tile>
-constexpr int stages_bytes(WeightType type) {
-    switch (type) {
-        case WeightType::f16:
-            return ProductStages<Tile, WeightType::f16>::shared_bytes;
-        case WeightType::q8_0:
-            return ProductStages<Tile, WeightType::q8_0>::shared_bytes;
-        case WeightType::q4_0:
-            return ProductStages<Tile, WeightType::q4_0>::shared_bytes;
-        case WeightType::q4_1:
-            return ProductStages<Tile, WeightType::q4_1>::shared_bytes;
-        case WeightType::q4_K:
-            return ProductStages<Tile, WeightType::q4_K>::shared_bytes;
-        case WeightType::q5_K:
-            return ProductStages<Tile, WeightType::q5_K>::shared_bytes;
-        case WeightType::q6_K:
-            return ProductStages<Tile, WeightType::q6_K>::shared_bytes;
-    }
-    return 0;
-}
-
-template <typename Tile>
-constexpr int sums_bytes() {
-    return Tile::tokens * Tile::sums_stride * int(sizeof(float));
-}
-
-template <typename Tile>
 constexpr int most_shared_bytes() {
     int most = sums_bytes<Tile>();
     for (int type = 0; type < n_weight_types; type++) {

@@ -46,6 +46,33 @@ struct ProductStages {
     static constexpr int shared_bytes = units * unit_bytes + Tile::stages * stage_bytes;
 };
 
+// Of shared memory, for the host: while sums are made, and then for these.
+template <typename Tile>
+constexpr int stages_bytes(WeightType type) {
+    switch (type) {
+        case WeightType::f16:
+            return ProductStages<Tile, WeightType::f16>::shared_bytes;
+        case WeightType::q8_0:
+            return ProductStages<Tile, WeightType::q8_0>::shared_bytes;
+        case WeightType::q4_0:
+            return ProductStages<Tile, WeightType::q4_0>::shared_bytes;
+        case WeightType::q4_1:
+            return ProductStages<Tile, WeightType::q4_1>::shared_bytes;
+        case WeightType::q4_K:
+            return ProductStages<Tile, WeightType::q4_K>::shared_bytes;
+        case WeightType::q5_K:
+            return ProductStages<Tile, WeightType::q5_K>::shared_bytes;
+        case WeightType::q6_K:
+            return ProductStages<Tile, WeightType::q6_K>::shared_bytes;
+    }
+    return 0;
+}
+
+template <typename Tile>
+constexpr int sums_bytes() {
+    return Tile::tokens * Tile::sums_stride * int(sizeof(float));
+}
+
 // The rows of weights that a block has: of one matrix, or half of them each of the two of a gate.
 struct ProductRows {
     const char * weights;  // the first row
