@@ -7,10 +7,13 @@ namespace orin::cuda {
 
 // Heads times tokens of a block.
 constexpr int32_t attention_floats_rows = 16;
-constexpr int32_t attention_matrices_rows = 64;  // 16 for each warp
+constexpr int32_t attention_matrices_rows = 64;  // 16 for each warp, at most
 
 // Whether the form by matrix products has these types and sizes. PRECOND: can_read_kv
 bool has_attention_matrices(const PagedKv & kv);
+
+// Heads times tokens that a block can have: fewer of large heads, so that its memory is what every device has.
+int32_t attention_matrices_rows_of(const PagedKv & kv);
 
 // Blocks that a multiprocessor has at once.
 int32_t attention_floats_blocks(const AttentionShape & shape);

@@ -217,7 +217,7 @@ int max_dim_of(const PagedKv & kv) {
 }
 
 // More than is free for all kernels is asked for: always the same, as launches of other shapes may be on their way.
-constexpr int most_shared_bytes = 104 << 10;
+constexpr int most_shared_bytes = 99 << 10;
 
 template <int max_dim, bool exact>
 cudaError_t launch(const PagedAttentionParams & p, const MatrixShape & shape, cudaStream_t stream) {
@@ -243,6 +243,10 @@ bool has_attention_matrices(const PagedKv & kv) {
                row_bytes <= std::numeric_limits<int32_t>::max();
     };
     return fits(kv.k_type, kv.head_dim_k, kv.k_row_bytes) && fits(kv.v_type, kv.head_dim_v, kv.v_row_bytes);
+}
+
+int32_t attention_matrices_rows_of(const PagedKv & kv) {
+    return max_dim_of(kv) <= 128 ? attention_matrices_rows : attention_matrices_rows / 2;
 }
 
 int32_t attention_matrices_blocks(const PagedKv & kv) {

@@ -184,6 +184,7 @@ template <typename Tile>
 cudaError_t launch(const MatrixParams & p, cudaStream_t stream) {
     const Grid grid = grid_of<Tile>(p);
     const size_t shared_bytes = size_t(grid.block) + sizeof(BlockTile);
+    static_assert(most_shared_bytes<Tile>() <= 99 << 10, "what every supported device has for a block");
     if (shared_bytes > free_shared_bytes) {
         // Always the same, as launches of other shapes may be on their way.
         if (const cudaError_t error = cudaFuncSetAttribute(

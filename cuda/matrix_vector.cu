@@ -14,6 +14,7 @@ namespace orin::cuda {
 namespace {
 
 constexpr int free_shared_bytes = 48 * 1024;  // more is to be asked for
+constexpr int most_shared_bytes = 99 * 1024;  // that every supported device has for a block
 constexpr int most_panel_bytes = 40 * 1024;
 constexpr int64_t most_row_bytes = 1 << 28;  // places in a few rows are told by 32 bits
 
@@ -146,15 +147,18 @@ VectorLayout layout_of(const MatrixParams & p) {
         layout.first_blocks[i] = n_blocks;
         n_blocks += divide_up(p.matrices[i].n_rows, rows_per_block);
     }
-    constexpr int step = 2048;  // a multiple of all pieces
-    const int bytes_of_step =
-        p.input.format == RowFormat::f32 ? step * 4 : step / record_values * int(sizeof(ActivationRecord));
-    const int n_steps = std::max(1, most_panel_bytes / (bytes_of_step * p.n_tokens));
+    const bool is_f32 = p.input.format == RowFormat::f32;
+    const int step = is_f32 ? PieceOf<WeightType::f16>::values : 2048;  // a multiple of all pieces
+    const int bytes_of_step = is_f32 ? step * int(sizeof(float)) : step / record_values * int(sizeof(ActivationRecord));
+    const int slots_bytes = vector_warps * vector_slots * layout.slot_bytes;
+    const int n_results = (n_matrices << (layout.split_bits + layout.row_bits)) * columns_of(p);
+    const int results_bytes = n_results * int(sizeof(float));
+    const int panel_bytes = std::min(most_panel_bytes, most_shared_bytes - slots_bytes - results_bytes);
+    const int n_steps = std::max(1, panel_bytes / (bytes_of_step * p.n_tokens));
     layout.panel_values = std::min(n_steps, divide_up(p.input.n_values, step)) * step;
     layout.slots = bytes_of_step * (layout.panel_values / step) * p.n_tokens;
-    layout.results = layout.slots + vector_warps * vector_slots * layout.slot_bytes;
-    const int n_results = (n_matrices << (layout.split_bits + layout.row_bits)) * columns_of(p);
-    layout.end = layout.results + n_results * int(sizeof(float));
+    layout.results = layout.slots + slots_bytes;
+    layout.end = layout.results + results_bytes;
     return layout;
 }
 
@@ -173,9 +177,9 @@ cudaError_t launch_kernel(const MatrixParams & p, cudaStream_t stream) {
     const VectorLayout layout = layout_of(p);
     const auto kernel = matrix_vector_kernel<is_f16, rows_per_warp, columns>;
     if (layout.end > free_shared_bytes) {
-        // Always the same, as launches of other shapes may be on their way: activations, slots of q6_K, results.
-        constexpr int most = (40 + 56 + 16) * 1024;
-        if (const cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most);
+        // Always the same, as launches of other shapes may be on their way.
+        if (const cudaError_t error =
+                cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_bytes);
             error != cudaSuccess) {
             return error;
         }

@@ -14,7 +14,7 @@ bool uses_matrices(const PagedAttentionParams & p) {
 }
 
 int32_t max_rows(const PagedAttentionParams & p) {
-    return uses_matrices(p) ? attention_matrices_rows : attention_floats_rows;
+    return uses_matrices(p) ? attention_matrices_rows_of(p.kv) : attention_floats_rows;
 }
 
 AttentionShape shape_of(const PagedAttentionParams & p) {
