@@ -11,6 +11,18 @@
 
 namespace orin {
 
+size_t MatrixEdit::count_tensors(const MatrixPlan & plan) {
+    size_t n = 0;
+    for (const MatrixSite & site : plan.sites) {
+        const bool has_views = site.gate == nullptr && site.parts.size() > 1;
+        n += 1 + (has_views ? site.parts.size() : 0);
+    }
+    for (const RowsSite & site : plan.rows) {
+        n += site.sum == nullptr ? 1 : 3;  // views of the sum and of the rows
+    }
+    return n;
+}
+
 MatrixEdit::MatrixEdit(ggml_context * context, const MatrixPlan & plan, MatrixSetup & setup)
     : context_(context), plan_(plan), setup_(setup) {
     for (const WriterSite & writer : plan.writers) {

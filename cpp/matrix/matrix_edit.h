@@ -1,6 +1,7 @@
 // Puts the nodes of a plan into the graph that it was made for.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <string>
@@ -19,6 +20,9 @@ namespace orin {
 // PRECOND of all: the plan outlives it, and the graph is as it was when the plan was made, until apply().
 class MatrixEdit {
    public:
+    // How many tensors it makes of a plan, all of them nodes of the graph.
+    static size_t count_tensors(const MatrixPlan & plan);
+
     // Makes the nodes; the graph stays as it is.
     MatrixEdit(ggml_context * context, const MatrixPlan & plan, MatrixSetup & setup);
 

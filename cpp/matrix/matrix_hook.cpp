@@ -22,12 +22,12 @@
 namespace orin {
 namespace {
 
-// Nodes and views that a site can need, with what makes its input.
-constexpr int max_tensors_of_site = 7;
+// Tensors that are left for hooks behind this one.
+constexpr size_t tensors_of_others = 32;
 
 // A graph that was just built has room for nodes, and its context for tensors.
-bool has_room(ggml_context * context, const ggml_cgraph & graph, size_t n_sites) {
-    const size_t n = n_sites * max_tensors_of_site;
+bool has_room(ggml_context * context, const ggml_cgraph & graph, size_t n_tensors) {
+    const size_t n = n_tensors + tensors_of_others;
     return static_cast<size_t>(graph.n_nodes) + n <= static_cast<size_t>(graph.size) &&
            ggml_used_mem(context) + n * ggml_tensor_overhead() <= ggml_get_mem_size(context);
 }
@@ -120,7 +120,7 @@ void MatrixHook::graph_built(llm_graph_result & result) {
                 leave(site, why);
             }
         };
-        if (!has_room(context, graph, plan.sites.size())) {
+        if (!plan.sites.empty() && !has_room(context, graph, MatrixEdit::count_tensors(plan))) {
             leave_all("the graph has no room for more nodes");
             continue;
         }

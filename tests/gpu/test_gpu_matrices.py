@@ -210,6 +210,14 @@ def longer(made: Architecture) -> Architecture:
     return replace(made, shape=replace(made.shape, n_layer=made.shape.n_layer + 1))
 
 
+def test_a_graph_of_many_layers_with_few_tensors_has_room_for_nodes(open_model: Open) -> None:
+    """llama.cpp gives a graph 1024 nodes, or eight for each tensor of the model."""
+    many = replace(MADE["phi3"], shape=replace(MADE["phi3"].shape, n_layer=32))
+    report = open_model(many).runner.matrix_report()
+    assert (report["n_stock"], report["reason"]) == (0, "")
+    assert report["n_served"] == 32 * 4 + 1
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_a_layer_of_a_decode_step_is_eight_launches(
     name: str, emulated: EmulatedGpu, open_model: Open
