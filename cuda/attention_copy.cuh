@@ -4,23 +4,12 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-#include <cstring>
 #include <device/intrinsics.cuh>
 
 #include "attention_matrices.cuh"
+#include "half_bits.cuh"
 
 namespace orin::cuda {
-
-__device__ __forceinline__ uint32_t bits_of(__half2 pair) {
-    uint32_t bits;
-    memcpy(&bits, &pair, sizeof bits);
-    return bits;
-}
-__device__ __forceinline__ __half2 halves_of(uint32_t bits) {
-    __half2 pair;
-    memcpy(&pair, &bits, sizeof pair);
-    return pair;
-}
 
 // How a thread copies its share of a head's rows: the same word of every so many.
 template <int tile>
@@ -145,7 +134,7 @@ class RowDecoder {
     // Bytes below 256 are the lowest bits of f16 from 1024 on. Two of the bytes, less `offset`, times the scale.
     static __device__ __forceinline__ uint32_t scaled(uint32_t bytes, unsigned which, uint32_t offset, __half2 scale) {
         const uint32_t pair = __byte_perm(bytes, 0x64646464, which);
-        return bits_of(__hmul2(__hsub2(halves_of(pair), halves_of(offset)), scale));
+        return as_bits(__hmul2(__hsub2(as_half2(pair), as_half2(offset)), scale));
     }
     static constexpr unsigned lower_two = 0x4140;
     static constexpr unsigned upper_two = 0x4342;

@@ -109,22 +109,15 @@ __global__ void __launch_bounds__(attention_threads, blocks_per_multiprocessor(m
     }
 }
 
-// More than is free for all kernels is asked for: always the same, as launches of other shapes may be on their way.
-template <int max_rows>
-cudaError_t allow_shared_memory() {
-    constexpr auto most = AttentionMemory::of(max_rows, attention_min_tile, kv_max_head_dim, kv_max_head_dim);
-    return cudaFuncSetAttribute(attention_floats_kernel<max_rows>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                most.end * int(sizeof(float)));
-}
-
 template <int max_rows>
 cudaError_t launch(const PagedAttentionParams & p, const AttentionShape & shape, cudaStream_t stream) {
     const auto memory = AttentionMemory::of(max_rows, shape.tile, p.kv.head_dim_k, p.kv.head_dim_v);
     const size_t shared_bytes = size_t(memory.end) * sizeof(float);
-    if (shared_bytes > attention_free_shared_bytes) {
-        if (const cudaError_t error = allow_shared_memory<max_rows>(); error != cudaSuccess) {
-            return error;
-        }
+    constexpr auto most = AttentionMemory::of(max_rows, attention_min_tile, kv_max_head_dim, kv_max_head_dim);
+    static_assert(size_t(most.end) * sizeof(float) <= most_shared_bytes);
+    if (const cudaError_t error = allow_shared_memory(attention_floats_kernel<max_rows>, shared_bytes);
+        error != cudaSuccess) {
+        return error;
     }
     ORIN_LAUNCH(attention_floats_kernel<max_rows>, attention_grid(p, shape), attention_threads, shared_bytes, stream, p,
                 shape);

@@ -216,19 +216,13 @@ int max_dim_of(const PagedKv & kv) {
     return dim <= 64 ? 64 : dim <= 128 ? 128 : matrices_largest_dim;
 }
 
-// More than is free for all kernels is asked for: always the same, as launches of other shapes may be on their way.
-constexpr int most_shared_bytes = 99 << 10;
-
 template <int max_dim, bool exact>
 cudaError_t launch(const PagedAttentionParams & p, const MatrixShape & shape, cudaStream_t stream) {
     const auto memory = MatrixMemory::of(shape, p.kv, p.n_splits, RowTile<max_dim, exact>::keeps_queries);
     const size_t shared_bytes = size_t(memory.end);
-    if (shared_bytes > attention_free_shared_bytes) {
-        const cudaError_t error = cudaFuncSetAttribute(attention_matrices_kernel<max_dim, exact>,
-                                                       cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_bytes);
-        if (error != cudaSuccess) {
-            return error;
-        }
+    const auto kernel = attention_matrices_kernel<max_dim, exact>;
+    if (const cudaError_t error = allow_shared_memory(kernel, shared_bytes); error != cudaSuccess) {
+        return error;
     }
     ORIN_LAUNCH((attention_matrices_kernel<max_dim, exact>), attention_grid(p, shape.heads), attention_threads,
                 shared_bytes, stream, p, shape);

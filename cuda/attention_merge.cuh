@@ -5,6 +5,7 @@
 
 #include "activation_rows.cuh"
 #include "attention_run.cuh"
+#include "last_arrival.cuh"
 
 namespace orin::cuda {
 
@@ -75,21 +76,6 @@ __device__ __forceinline__ void store_piece(const PagedAttentionParams & p, cons
         w.max[piece_index(p, run, row, piece)] = max[row];
         w.total[piece_index(p, run, row, piece)] = total[row];
     }
-}
-
-// Whether all other pieces of the run are in the workspace. is_last: a word of shared memory
-__device__ __forceinline__ bool arrive_last(int32_t * arrived, int n_pieces, int * is_last) {
-    __syncthreads();  // all of the block's piece is written
-    if (threadIdx.x == 0) {
-        __threadfence();
-        *is_last = atomicAdd(arrived, 1) == n_pieces - 1;
-        if (*is_last != 0) {
-            *arrived = 0;  // for the next launch
-        }
-        __threadfence();
-    }
-    __syncthreads();
-    return *is_last != 0;
 }
 
 // The pieces of a run become its result, in their order: bits do not depend on which block came last. power(x): what a

@@ -213,7 +213,7 @@ class RowTile {
         for (int i = 0; i < 4; i++) {
             const float * pair = &scores[i / 2][i % 2 * 2];
             const float less = max[i % 2] - weight_exponent;
-            weights[i] = bits_of(__floats2half2_rn(exp2_approximate(pair[0] - less), exp2_approximate(pair[1] - less)));
+            weights[i] = as_bits(__floats2half2_rn(exp2_approximate(pair[0] - less), exp2_approximate(pair[1] - less)));
         }
         mma_f16(totals, weights, {ones, ones});
 #pragma unroll

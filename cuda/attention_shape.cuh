@@ -6,16 +6,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "divide_up.h"
 #include "paged_attention.h"
+#include "shared_limits.h"
 
 namespace orin::cuda {
 
 constexpr int attention_threads = 128;
 constexpr int attention_warps = attention_threads / 32;
-
-__host__ __device__ constexpr int divide_up(int n, int by) {
-    return (n + by - 1) / by;
-}
 
 // Same for all blocks of a launch.
 struct AttentionShape {
@@ -85,14 +83,12 @@ static_assert(attention_max_splits <= 4 * attention_threads, "factors are no lon
 
 constexpr int attention_min_tile = 8;
 constexpr int attention_max_tile = 32;
-constexpr size_t attention_free_shared_bytes = 48 << 10;  // what a kernel has without asking
 
 // The largest tile for which several blocks fit a multiprocessor.
 inline int attention_tile(int max_rows, int head_dim_k, int head_dim_v) {
     int tile = attention_max_tile;
     while (tile > attention_min_tile &&
-           AttentionMemory::of(max_rows, tile, head_dim_k, head_dim_v).end * sizeof(float) >
-               attention_free_shared_bytes) {
+           AttentionMemory::of(max_rows, tile, head_dim_k, head_dim_v).end * sizeof(float) > free_shared_bytes) {
         tile /= 2;
     }
     return tile;

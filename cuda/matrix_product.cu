@@ -1,22 +1,19 @@
 #include <algorithm>
 #include <device/launch.cuh>
 
+#include "divide_up.h"
 #include "matrix_product.h"
 #include "matrix_product_result.cuh"
 #include "matrix_product_sums.cuh"
 #include "matrix_product_tile.cuh"
+#include "shared_limits.h"
 
 namespace orin::cuda {
 
 namespace {
 
 constexpr int token_tiles_together = 4;  // neighbouring blocks share weights of as many, and activations of the others
-constexpr size_t free_shared_bytes = 48 << 10;
 constexpr int32_t max_row_bytes = 1 << 24;  // so that those of a tile's rows are an int32_t
-
-int32_t divide_up(int32_t n, int32_t by) {
-    return (n + by - 1) / by;
-}
 
 // What the launcher works out.
 struct Grid {
@@ -152,12 +149,12 @@ auto with_tile(int32_t n_tokens, const Function & f) {
 }
 
 template <typename Tile>
-constexpr int most_shared_bytes() {
+constexpr size_t most_block_bytes() {
     int most = sums_bytes<Tile>();
     for (int type = 0; type < n_weight_types; type++) {
         most = std::max(most, stages_bytes<Tile>(WeightType(type)));
     }
-    return most + int(sizeof(BlockTile));
+    return size_t(most) + sizeof(BlockTile);
 }
 
 template <typename Tile>
@@ -184,14 +181,10 @@ template <typename Tile>
 cudaError_t launch(const MatrixParams & p, cudaStream_t stream) {
     const Grid grid = grid_of<Tile>(p);
     const size_t shared_bytes = size_t(grid.block) + sizeof(BlockTile);
-    static_assert(most_shared_bytes<Tile>() <= 99 << 10, "what every supported device has for a block");
-    if (shared_bytes > free_shared_bytes) {
-        // Always the same, as launches of other shapes may be on their way.
-        if (const cudaError_t error = cudaFuncSetAttribute(
-                matrix_product_kernel<Tile>, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_bytes<Tile>());
-            error != cudaSuccess) {
-            return error;
-        }
+    static_assert(most_block_bytes<Tile>() <= most_shared_bytes);
+    if (const cudaError_t error = allow_shared_memory(matrix_product_kernel<Tile>, shared_bytes);
+        error != cudaSuccess) {
+        return error;
     }
     const dim3 blocks(unsigned(n_tiles<Tile>(p)), unsigned(p.n_splits));
     ORIN_LAUNCH(matrix_product_kernel<Tile>, blocks, product_threads, shared_bytes, stream, p, grid);

@@ -5,6 +5,7 @@
 
 #include "activation_rows.cuh"
 #include "gate.cuh"
+#include "last_arrival.cuh"
 #include "matrix_product_tile.cuh"
 
 namespace orin::cuda {
@@ -45,17 +46,7 @@ __device__ __forceinline__ bool merge_parts(float * sums, float4 * parts, int pa
                                             int * is_last) {
     constexpr int n = Tile::tokens * Tile::rows / 4;
     for_all_sums<Tile>(sums, [&](float4 & four, int i) { parts[part * n + i] = four; });
-    __syncthreads();  // all of the block's part is written
-    if (threadIdx.x == 0) {
-        __threadfence();
-        *is_last = atomicAdd(arrived, 1) == n_parts - 1;
-        if (*is_last != 0) {
-            *arrived = 0;  // for the next launch
-        }
-        __threadfence();
-    }
-    __syncthreads();
-    if (*is_last == 0) {
+    if (!arrive_last(arrived, n_parts, is_last)) {
         return false;
     }
     for_all_sums<Tile>(sums, [&](float4 & four, int i) {

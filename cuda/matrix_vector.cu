@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <device/launch.cuh>
 
+#include "divide_up.h"
 #include "matrix_vector.h"
 #include "matrix_vector_block.cuh"
 #include "matrix_vector_layout.h"
 #include "matrix_vector_result.cuh"
+#include "shared_limits.h"
 #include "weight_blocks_32.cuh"
 #include "weight_blocks_f16.cuh"
 #include "weight_blocks_k.cuh"
@@ -13,8 +15,6 @@ namespace orin::cuda {
 
 namespace {
 
-constexpr int free_shared_bytes = 48 * 1024;  // more is to be asked for
-constexpr int most_shared_bytes = 99 * 1024;  // that every supported device has for a block
 constexpr int most_panel_bytes = 40 * 1024;
 constexpr int64_t most_row_bytes = 1 << 28;  // places in a few rows are told by 32 bits
 
@@ -100,10 +100,6 @@ PieceSize piece_size(WeightType type) {
     return {};
 }
 
-constexpr int divide_up(int64_t n, int64_t by) {
-    return int((n + by - 1) / by);
-}
-
 int columns_of(const MatrixParams & p) {
     return p.n_tokens <= 2 ? p.n_tokens : p.n_tokens <= 4 ? 4 : 8;
 }
@@ -153,7 +149,7 @@ VectorLayout layout_of(const MatrixParams & p) {
     const int slots_bytes = vector_warps * vector_slots * layout.slot_bytes;
     const int n_results = (n_matrices << (layout.split_bits + layout.row_bits)) * columns_of(p);
     const int results_bytes = n_results * int(sizeof(float));
-    const int panel_bytes = std::min(most_panel_bytes, most_shared_bytes - slots_bytes - results_bytes);
+    const int panel_bytes = std::min(most_panel_bytes, int(most_shared_bytes) - slots_bytes - results_bytes);
     const int n_steps = std::max(1, panel_bytes / (bytes_of_step * p.n_tokens));
     layout.panel_values = std::min(n_steps, divide_up(p.input.n_values, step)) * step;
     layout.slots = bytes_of_step * (layout.panel_values / step) * p.n_tokens;
@@ -176,13 +172,8 @@ template <bool is_f16, int rows_per_warp, int columns>
 cudaError_t launch_kernel(const MatrixParams & p, cudaStream_t stream) {
     const VectorLayout layout = layout_of(p);
     const auto kernel = matrix_vector_kernel<is_f16, rows_per_warp, columns>;
-    if (layout.end > free_shared_bytes) {
-        // Always the same, as launches of other shapes may be on their way.
-        if (const cudaError_t error =
-                cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most_shared_bytes);
-            error != cudaSuccess) {
-            return error;
-        }
+    if (const cudaError_t error = allow_shared_memory(kernel, size_t(layout.end)); error != cudaSuccess) {
+        return error;
     }
     ORIN_LAUNCH(kernel, unsigned(n_blocks_of(p, layout)), vector_threads, size_t(layout.end), stream, p, layout);
     return cudaGetLastError();

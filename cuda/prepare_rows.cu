@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "activation_rows.cuh"
+#include "divide_up.h"
 #include "l2_prefetch.cuh"
 #include "prepare_rows.h"
 #include "row_norm.cuh"
@@ -171,10 +172,6 @@ __global__ void __launch_bounds__(max_row_threads) prepare_long_rows_kernel(Prep
         row.store_sum(first, quad);
         row.store(first, normed(first, quad), factor);
     });
-}
-
-int divide_up(int n, int by) {
-    return (n + by - 1) / by;
 }
 
 bool is_aligned(const void * pointer) {

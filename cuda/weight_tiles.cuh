@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "half_bits.cuh"
 #include "matrix.h"
 
 namespace orin::cuda {
@@ -43,17 +44,6 @@ __device__ __forceinline__ void load_aligned(const char * bytes, uint32_t (&word
     const uint2 two = *reinterpret_cast<const uint2 *>(bytes);
     words[0] = two.x;
     words[1] = two.y;
-}
-
-__device__ __forceinline__ __half2 as_half2(uint32_t bits) {
-    __half2 result;
-    memcpy(&result, &bits, 4);
-    return result;
-}
-__device__ __forceinline__ uint32_t as_bits(__half2 value) {
-    uint32_t result;
-    memcpy(&result, &value, 4);
-    return result;
 }
 
 // Half 0 or 1 of the bits, twice.
