@@ -147,6 +147,15 @@ def test_a_product_that_is_a_result_is_served_and_added_elsewhere() -> None:
     assert graph.left() == ["ADD"]
 
 
+def test_of_a_result_that_is_a_part_of_a_node_the_node_is_kept() -> None:
+    graph = Graph()
+    x = graph.norm("norm", graph.probe.add(graph.input(), graph.input()))
+    k = graph.product("k", x, KV)
+    graph.probe.set_output(k)
+    graph.nodes(graph.product("q", x, EMBD), k)
+    assert graph.probe.outputs() == ["product q.weight", "product q.weight (view)"]
+
+
 @pytest.mark.parametrize("op", ["reglu", "geglu", "swiglu", "geglu_erf", "geglu_quick"])
 def test_every_gate_with_two_products_becomes_part_of_them(op: str) -> None:
     graph = Graph()

@@ -191,6 +191,16 @@ py::list MatrixProbe::nodes() const {
     return result;
 }
 
+std::vector<std::string> MatrixProbe::outputs() const {
+    std::vector<std::string> names;
+    for (int i = 0; i < graph_->n_nodes; i++) {
+        if ((graph_->nodes[i]->flags & GGML_TENSOR_FLAG_OUTPUT) != 0) {
+            names.emplace_back(graph_->nodes[i]->name);
+        }
+    }
+    return names;
+}
+
 void bind_matrix_probe(py::module_ & m) {
     py::class_<MatrixProbe>(m, "MatrixProbe")
         .def(py::init<>())
@@ -209,7 +219,8 @@ void bind_matrix_probe(py::module_ & m) {
         .def("set_output", &MatrixProbe::set_output, py::arg("tensor"))
         .def("plan", &MatrixProbe::plan, py::arg("left") = std::set<std::string>())
         .def("apply", &MatrixProbe::apply, py::arg("left") = std::set<std::string>())
-        .def("nodes", &MatrixProbe::nodes);
+        .def("nodes", &MatrixProbe::nodes)
+        .def("outputs", &MatrixProbe::outputs);
 }
 
 }  // namespace orin

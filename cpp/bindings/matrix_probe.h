@@ -41,6 +41,8 @@ class MatrixProbe {
     void apply(const std::set<std::string> & left);
     // Nodes of the graph: their operations, their names, and the names of what they read.
     pybind11::list nodes() const;
+    // Names of the nodes that are results.
+    std::vector<std::string> outputs() const;
 
    private:
     int add_tensor(ggml_tensor * tensor);

@@ -161,6 +161,8 @@ void MatrixEdit::apply(ggml_cgraph & graph,
     for (const Item & item : items_) {
         int index = insert_node(graph, item.node, node_index(graph, item.place));
         for (const auto & [old, now] : item.results) {
+            // Of a result that is a part of a node, the allocator looks at the node to know that it is kept.
+            item.node->flags |= old->flags & GGML_TENSOR_FLAG_OUTPUT;
             now->flags |= old->flags & GGML_TENSOR_FLAG_OUTPUT;
             if (now != item.node) {
                 index = insert_node(graph, now, index + 1);
