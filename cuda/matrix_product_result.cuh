@@ -61,42 +61,53 @@ __device__ __forceinline__ bool merge_parts(float * sums, float4 * parts, int pa
     return true;
 }
 
-// first_row: of the matrix; first_token: of all.
+// first_row: of the matrix; first_token: of all. A warp has 32 rows, of every so many tokens. What comes from memory
+// for several tokens is asked for before any of them is stored: stores may be where the next token's residual is.
 template <typename Tile>
 __device__ __forceinline__ void write_results(const MatrixParams & p, const WeightMatrix & matrix, int32_t first_row,
                                               int32_t first_token, const float * sums) {
+    constexpr int together = Tile::tokens <= 16 ? 4 : 8;
     const bool is_gate = p.gate != Gate::none;
     const int groups = (is_gate ? Tile::rows / 2 : Tile::rows) / 32;
-    const int lane = int(threadIdx.x) % 32;
-    for (int i = int(threadIdx.x) / 32; i < Tile::tokens * groups; i += product_warps) {
-        const int in_tile = i % groups * 32 + lane;
-        const int32_t row = first_row + in_tile;
-        const int64_t token = first_token + i / groups;
-        if (token >= p.n_tokens) {
-            return;
+    static_assert(product_warps % (Tile::rows / 32) == 0);
+    const int warp = int(threadIdx.x) / 32;
+    const int in_tile = warp % groups * 32 + int(threadIdx.x) % 32;
+    const int step = product_warps / groups;
+    const int n_tokens = min(Tile::tokens, p.n_tokens - first_token);
+
+    const int32_t row = first_row + in_tile;
+    const bool is_there = row < matrix.n_rows;
+    const auto bias_of = [&](const float * bias) { return bias != nullptr && is_there ? bias[row] : 0.0f; };
+    const float bias = bias_of(matrix.bias);
+    const float second_bias = is_gate ? bias_of(p.matrices[1].bias) : 0.0f;
+    const auto place_of = [&](int token) { return int64_t(first_token + token) * matrix.n_rows + row; };
+#pragma unroll 1
+    for (int first = warp / groups; first < n_tokens; first += step * together) {
+        float factors[together];
+        float residuals[together];
+#pragma unroll
+        for (int i = 0; i < together; i++) {
+            const int token = min(first + i * step, n_tokens - 1);
+            factors[i] = row_factor(activation_row(p.input, first_token + token), p.input.n_values);
+            residuals[i] = p.residual != nullptr && is_there ? p.residual[place_of(token)] : 0.0f;
         }
-        const bool is_there = row < matrix.n_rows;
-        const float factor = row_factor(activation_row(p.input, token), p.input.n_values);
-        const float * of_token = sums + i / groups * Tile::sums_stride;
-        float value = of_token[in_tile] * factor;
-        if (matrix.bias != nullptr && is_there) {
-            value += matrix.bias[row];
-        }
-        if (is_gate) {
-            float second = of_token[Tile::rows / 2 + in_tile] * factor;
-            if (p.matrices[1].bias != nullptr && is_there) {
-                second += p.matrices[1].bias[row];
+#pragma unroll
+        for (int i = 0; i < together; i++) {
+            const int token = first + i * step;
+            if (token >= n_tokens) {
+                return;
             }
-            value = apply_gate(p.gate, value) * second;
-        }
-        const int64_t place = token * matrix.n_rows + row;
-        if (p.residual != nullptr && is_there) {
-            value += p.residual[place];
-        }
-        if (p.out_rows.rows != nullptr) {
-            store_row_values<1>(p.out_rows, token, row, {value});
-        } else if (is_there) {
-            matrix.out[place] = value;
+            const float * of_token = sums + token * Tile::sums_stride + in_tile;
+            float value = of_token[0] * factors[i] + bias;
+            if (is_gate) {
+                value = apply_gate(p.gate, value) * (of_token[Tile::rows / 2] * factors[i] + second_bias);
+            }
+            value += residuals[i];
+            if (p.out_rows.rows != nullptr) {
+                store_row_values<1>(p.out_rows, first_token + token, row, {value});
+            } else if (is_there) {
+                matrix.out[place_of(token)] = value;
+            }
         }
     }
 }
