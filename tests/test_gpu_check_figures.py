@@ -345,6 +345,20 @@ def test_errors_and_perplexity_are_held_to_stock(
     }
 
 
+@pytest.mark.parametrize(
+    ("status", "ratios", "met"),
+    [("done", [1.0, math.nan], False), ("done", [math.nan, 1.0], False),
+     ("done", [1.0, math.inf], False), ("failed", [1.0, 1.05], None), ("failed", [1.2], False)],
+)  # fmt: skip
+def test_errors_that_are_no_numbers_and_products_that_failed_are_not_met(
+    status: str, ratios: list[float], met: bool | None
+) -> None:
+    errors = [{"name": "q4_K", "ratio": ratio} for ratio in ratios]
+    found = {"errors": {"status": status, "result": {"errors": errors}}}
+    what = "error against float64 over stock's, the most (q4_K)"
+    assert [target.met for target in targets(found) if target.what == what] == [met]
+
+
 def growth_steps(growth: float, deviation: float, idle: float, back: float) -> dict[str, Any]:
     return {
         "growth.1b": {"status": "done", "result": {"growth": growth, "deviation": deviation}},
