@@ -11,8 +11,7 @@ namespace orin {
 struct PagedAttentionSetup;
 
 // How many positions a step's sequences have that its tokens may look at, one sequence after another as they are
-// gathered: a multiple of 256, for which flash attention is fastest. 0: so many, or for
-// so few tokens, are not gathered.
+// gathered: a multiple of 256, for which flash attention is fastest. 0: so many, or of so few tokens, are not.
 int64_t gathered_positions(const PagedAttentionSetup & setup, const llama_ubatch & step);
 
 class StepInput : public llm_graph_input_i {

@@ -73,7 +73,7 @@ MatrixChoices default_choices(int32_t compute_capability, int32_t n_multiprocess
     // gains from about 400 tokens, on GPUs whose memory is faster from about 100.
     choices.cublas_tokens = compute_capability == 87 ? 512 : 128;
     // Measured with a prototype of the kernel, not with it: several rows a warp read activations once for all of them,
-    // which saves instructions, and one row leaves more warps. The kernel's own rule gives large matrices four.
+    // which saves instructions, and one row leaves more warps. The kernel's own rule gives large matrices more.
     choices.vector_rows = few ? 0 : 1;
     // Reasoned, not measured: what memory delivers in the time of a launch of 2 to 3 µs, and an eighth of the L2 cache.
     choices.prefetch_bytes = few ? 512 << 10 : 6 << 20;
