@@ -100,6 +100,13 @@ def test_biases_of_projections_are_part_of_their_launch() -> None:
     assert graph.left() == []
 
 
+def test_no_result_lies_where_kernels_cannot_read_it() -> None:
+    graph = Graph()
+    x = graph.input()
+    ends = [graph.product(name, x, rows) for name, rows in (("q", EMBD), ("few", 6), ("k", KV))]
+    assert graph.nodes(*ends) == ["int8 rows", "q, k", "few"]
+
+
 def test_products_of_f16_read_activations_as_they_are() -> None:
     graph = Graph()
     end = with_projections(graph, graph.input(), ("f16",) * 3)

@@ -202,10 +202,16 @@ class Matcher {
         site.place = sum;
     }
 
+    // Results lie one behind the other, and kernels read activations from multiples of 16 bytes on: one with another
+    // number of rows has a launch of its own.
     void group_others() {
         std::map<std::pair<const ggml_tensor *, MatrixRows>, size_t> open;  // sites with room, by what they read
         for (Found & found : found_) {
             if (found.is_placed) {
+                continue;
+            }
+            if (found.part.n_rows % 4 != 0) {
+                add_site(found, {found.part}, nullptr, found.part.product);
                 continue;
             }
             const auto [entry, is_new] = open.try_emplace({found.part.product->src[1], found.rows}, 0);
