@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <device/intrinsics.cuh>
 
+#include "even_words.cuh"
 #include "matrix.h"
 
 namespace orin::cuda {
@@ -35,26 +36,6 @@ constexpr int record_values = 64;
 __device__ __forceinline__ const uint32_t & word_of(const uint4 & words, int i) {
     return i == 0 ? words.x : i == 1 ? words.y : i == 2 ? words.z : words.w;
 }
-
-// Reads words from addresses that are even, and all as far from a multiple of four as `address`.
-struct EvenWords {
-    uint32_t bytes_before;
-
-    __device__ __forceinline__ explicit EvenWords(const char * address)
-        : bytes_before(uint32_t(reinterpret_cast<uintptr_t>(address)) & 2) {}
-
-    template <int n>
-    __device__ __forceinline__ void read(const char * from, uint32_t (&words)[n]) const {
-        const auto * aligned = reinterpret_cast<const uint32_t *>(from - bytes_before);
-        uint32_t word = aligned[0];
-#pragma unroll
-        for (int i = 0; i < n; i++) {
-            const uint32_t next = aligned[i + 1];
-            words[i] = __funnelshift_r(word, next, bytes_before * 8);
-            word = next;
-        }
-    }
-};
 
 __device__ __forceinline__ float low_half(uint32_t pair) {
     return __half2float(__ushort_as_half(static_cast<unsigned short>(pair & 0xFFFF)));

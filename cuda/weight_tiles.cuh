@@ -13,6 +13,7 @@
 
 #include <cstdint>
 
+#include "even_words.cuh"
 #include "half_bits.cuh"
 #include "matrix.h"
 
@@ -23,15 +24,7 @@ namespace orin::cuda {
 // n words of shared memory from an address that is even.
 template <int n>
 __device__ __forceinline__ void load_even(const char * from, uint32_t (&words)[n]) {
-    const unsigned odd_bytes = unsigned(reinterpret_cast<uintptr_t>(from)) & 2;
-    const auto * aligned = reinterpret_cast<const uint32_t *>(from - odd_bytes);
-    uint32_t low = aligned[0];
-#pragma unroll
-    for (int i = 0; i < n; i++) {
-        const uint32_t high = aligned[i + 1];
-        words[i] = __funnelshift_r(low, high, odd_bytes * 8);
-        low = high;
-    }
+    EvenWords(from).read(from, words);
 }
 __device__ __forceinline__ void load_aligned(const char * bytes, uint32_t (&words)[4]) {
     const uint4 four = *reinterpret_cast<const uint4 *>(bytes);
