@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <device/launch.cuh>
 
+#include "device_size.h"
 #include "divide_up.h"
 #include "matrix_vector.h"
 #include "matrix_vector_block.cuh"
@@ -213,7 +214,7 @@ bool has_pointers(const MatrixParams & p) {
 MatrixVectorCut matrix_vector_cut(const MatrixParams & params, int32_t n_multiprocessors) {
     // Few multiprocessors are short of instructions, which rows that share activations save; many want to be busy all
     // at once, so that no block comes late.
-    const bool are_few = n_multiprocessors <= 64;
+    const bool are_few = has_few_multiprocessors(n_multiprocessors);
     const int shared_bytes = (are_few ? 164 : 228) * 1024;
     MatrixParams p = params;
     p.rows_per_warp = 1;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "attention_forms.h"
+#include "device_size.h"
 #include "paged_attention.h"
 
 namespace orin::cuda {
@@ -23,13 +24,11 @@ AttentionShape shape_of(const PagedAttentionParams & p) {
 
 // Where multiprocessors are many, one block on each of them has enough bytes under way, and more would leave the last
 // one to arrive with more pieces to merge than their reading takes.
-constexpr int32_t many_multiprocessors = 64;
-
 int32_t blocks_per_multiprocessor(const PagedAttentionParams & p, int32_t n_multiprocessors) {
     if (!uses_matrices(p)) {
         return attention_floats_blocks(shape_of(p));
     }
-    return n_multiprocessors >= many_multiprocessors ? 1 : attention_matrices_blocks(p.kv);
+    return has_few_multiprocessors(n_multiprocessors) ? attention_matrices_blocks(p.kv) : 1;
 }
 
 // KV heads, and parts of their heads.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "../../cuda/device_size.h"
+
 namespace orin {
 namespace {
 
@@ -13,9 +15,6 @@ constexpr std::array<const char *, cuda::n_weight_types> type_names = {"f16",  "
 constexpr int32_t most_tokens = 1 << 16;
 constexpr int32_t most_vector_tokens = 8;  // that matrix_vector computes
 const std::string vector_tokens = "vector_tokens";
-
-// Up to how many multiprocessors a launch is short of warps rather than of memory bandwidth: the board has 16 at most.
-constexpr int32_t few_multiprocessors = 32;
 
 // Choices that are one number.
 struct Field {
@@ -62,7 +61,7 @@ void set(MatrixChoices & choices, const std::string & name, int32_t value) {
 }  // namespace
 
 MatrixChoices default_choices(int32_t compute_capability, int32_t n_multiprocessors) {
-    const bool few = n_multiprocessors <= few_multiprocessors;
+    const bool few = cuda::has_few_multiprocessors(n_multiprocessors);
     MatrixChoices choices;
     // Reasoned, not measured. Each further column costs eight dp4a for 16 bytes of weights: where multiprocessors are
     // few, instructions are short with one column already (llama.cpp leaves its vector form at 2 on the board); many
@@ -72,9 +71,6 @@ MatrixChoices default_choices(int32_t compute_capability, int32_t n_multiprocess
     // tokens, and cuBLAS computes several times as fast as llama.cpp's kernel: an 8B model on a board of 204.8 GB/s
     // gains from about 400 tokens, on GPUs whose memory is faster from about 100.
     choices.cublas_tokens = compute_capability == 87 ? 512 : 128;
-    // Measured with a prototype of the kernel, not with it: several rows a warp read activations once for all of them,
-    // which saves instructions, and one row leaves more warps. The kernel's own rule gives large matrices more.
-    choices.vector_rows = few ? 0 : 1;
     // Reasoned, not measured: what memory delivers in the time of a launch of 2 to 3 µs, and an eighth of the L2 cache.
     choices.prefetch_bytes = few ? 512 << 10 : 6 << 20;
     return choices;
