@@ -115,11 +115,13 @@ def serving() -> Iterator[Server]:
             ):
                 if value:
                     self.send_header(name, value)
-            self.end_headers()
             if self.command == "HEAD":
+                self.end_headers()
                 return
+            # Said, or a client that keeps connections would ask for its next file on this one.
+            self.send_header("Connection", "close")
+            self.end_headers()
             stop = len(data)
-            self.close_connection = True
             if served.drops:
                 stop = min(stop, start + served.drops.pop(0))
             for at in range(start, stop, 16384):

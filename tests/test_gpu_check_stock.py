@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ from orin_llm import _native
 from orin_llm.gguf.header import read_header
 
 testing = _native.testing
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.mark.parametrize("name", ["f16", "q8_0", "q4_K", "q6_K"])
@@ -70,17 +72,11 @@ def floats(path: Path, name: str) -> np.ndarray[Any, Any]:
 
 
 def test_batches_are_timed_beside_llama_cpps_own(halves: Path) -> None:
-    arguments = [
-        str(halves),
-        "1",
-        "40",
-        "64",
-        "2",
-        "2",
-        "3",
-    ]  # prompt, answer, repetitions, streams
+    threads, prompt, answer, repetitions, streams = "1", "40", "64", "2", ("2", "3")
+    arguments = [str(halves), threads, prompt, answer, repetitions, *streams]
     done = subprocess.run(
         [sys.executable, "-m", "gpu_check.batches_child", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (ROOT / "scripts", ROOT)))},
         check=True, capture_output=True, text=True,
     )  # fmt: skip
     results = [json.loads(line) for line in done.stdout.splitlines()]

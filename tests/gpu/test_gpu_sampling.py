@@ -78,7 +78,7 @@ def on_host(tiny_model: Path) -> dict[str, Answer]:
         return {name: answer_of(ask_by(host, name)) for name in RULES}
 
 
-def assert_same(answer: Answer, expected: Answer) -> None:
+def assert_same(answer: Answer, expected: Answer, tolerance: float = 1e-5) -> None:
     assert answer.tokens == expected.tokens
     assert len(answer.tokens) == N_TOKENS
     for own, others in zip(answer.logprobs, expected.logprobs, strict=True):
@@ -87,8 +87,8 @@ def assert_same(answer: Answer, expected: Answer) -> None:
         np.testing.assert_allclose(
             [own.logprob, *(value for _, value in own.top)],
             [others.logprob, *(value for _, value in others.top)],
-            1e-5,
-            1e-5,
+            tolerance,
+            tolerance,
         )
 
 
@@ -107,10 +107,13 @@ def test_every_rule_draws_the_tokens_of_the_host(
 def test_answers_side_by_side_are_drawn_by_their_own_rules(
     emulated: EmulatedGpu, engine: Engine, on_host: dict[str, Answer]
 ) -> None:
-    """A real GPU's logits depend on how many are computed at once, and with them the tokens."""
+    """A real GPU's logits depend on how many are computed at once, and with them the tokens.
+
+    On the emulated one they do in attention alone, which cuts contexts by the number of lanes.
+    """
     together = {name: ask_by(engine, name) for name in RULES}
     for name, completion in together.items():
-        assert_same(answer_of(completion), on_host[name])
+        assert_same(answer_of(completion), on_host[name], tolerance=1e-3)
 
 
 def test_what_one_answer_left_on_the_gpu_is_not_the_next_ones(
