@@ -261,14 +261,16 @@ def test_lanes_that_come_back_are_replayed(emulated: EmulatedGpu, open_model: Op
     engine = open_model(MADE["qwen2"], hooks="all")
 
     def write(*sizes: int) -> None:
-        for completion in [start(engine, prompt(size, size), 4) for size in sizes]:
+        for completion in [start(engine, prompt(size, size), 8) for size in sizes]:
             finish(completion)
 
+    # Whether two prompts are one step, or the second one comes beside the first one's next token:
+    # no step with prompt tokens is as large as another, so that none is captured.
     write(3)
-    write(4, 5)
+    write(6, 9)
     captured = emulated.counters()["graphs_captured"]
-    write(6)  # prompts of other lengths, which are not captured
-    write(7, 8)
+    write(12)
+    write(18, 24)
     assert emulated.counters()["graphs_captured"] == captured == 2
 
 
