@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from stepping import step_probe
 
-from gpu_check.float_model import write_float32
+from gpu_check.float_model import write_floats
 from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 
 GOLDEN = json.loads(
@@ -33,7 +33,7 @@ STOCK = Hooks(frozenset({"rope"}))
 @pytest.fixture(scope="module")
 def float_model(smollm2: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     out = tmp_path_factory.mktemp("paged") / "float32.gguf"
-    write_float32(smollm2, out)
+    write_floats(smollm2, out, "F32")
     yield out
     out.unlink()
 

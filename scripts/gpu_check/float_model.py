@@ -1,4 +1,4 @@
-"""A model with all its weights as F32: no activation is rounded to 8 bits."""
+"""A model whose weights are not quantized: no activation is rounded to 8 bits."""
 
 from __future__ import annotations
 
@@ -14,19 +14,33 @@ from orin_llm._native import TensorInfo, check_gguf
 from orin_llm.models.gguf_io import Tensor, metadata_of, write_gguf
 
 
-def write_float32(source: Path, out: Path) -> None:
-    """Write the model of `source` with the same weights, not quantized."""
+def write_floats(source: Path, out: Path, matrices: str) -> None:
+    """Write the model of `source` with its weights rounded to f16.
+
+    Args:
+        matrices: the type in which they lie there, F16 or F32; other tensors are F32.
+    """
     header = check_gguf(str(source))
     data = np.memmap(source, dtype=np.uint8, mode="r")
 
-    def floats(tensor: TensorInfo) -> Iterator[NDArray[np.float32]]:
+    def floats(tensor: TensorInfo) -> Iterator[NDArray[np.float16] | NDArray[np.float32]]:
         span = np.asarray(data[tensor.offset : tensor.offset + tensor.nbytes])
         rows = span.reshape(int(np.prod(tensor.shape[1:])), -1)
         kind = gguf.GGMLQuantizationType[tensor.type]
-        yield np.ascontiguousarray(gguf.dequantize(rows, kind), dtype=np.float32)
+        values = np.ascontiguousarray(gguf.dequantize(rows, kind), dtype=np.float32)
+        if len(tensor.shape) == 1:
+            yield values
+            return
+        halves = values.astype(np.float16)
+        yield halves if matrices == "F16" else halves.astype(np.float32)
 
     tensors = [
-        Tensor(tensor.name, tensor.shape, "F32", partial(floats, tensor))
+        Tensor(
+            tensor.name,
+            tensor.shape,
+            matrices if len(tensor.shape) > 1 else "F32",
+            partial(floats, tensor),
+        )
         for tensor in header.tensors
     ]
     write_gguf(out, metadata_of(header), tensors, force=True)

@@ -15,32 +15,41 @@ _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 def greedy(shape: str, context: Context) -> Found:
     """The step: the default model where it is here, else the synthetic one.
 
-    First with all weights as F32: where they are quantized, so are activations, and a rounding that
-    falls the other way moves logits by more than what tells an error. The same as it is comes
-    after, and the texts of the GPU without hooks: what rounding does by itself.
+    First with weights of f16, which the CPU has as F32: where weights are quantized, so are
+    activations, and a rounding that falls the other way moves logits by more than what tells an
+    error. The same as it is comes after, and the texts of the GPU without hooks: what rounding does
+    by itself.
     """
-    from gpu_check.float_model import write_float32  # needs what the build step makes
+    from gpu_check.float_model import write_floats  # needs what the build step makes
 
     model = default_model() if context.on_gpu else None
     if model is None:
-        return _beside_cpu(context.model(shape), context)
-    as_floats = context.work / "models" / f"{model.stem}.F32.gguf"
-    as_floats.parent.mkdir(parents=True, exist_ok=True)
-    write_float32(model, as_floats)
-    found = {**_beside_cpu(as_floats, context), "quantized": _beside_cpu(model, context)}
-    as_floats.unlink()
+        model = context.model(shape)
+        return _beside_cpu(model, model, context)
+    halves, floats = (
+        context.work / "models" / f"{model.stem}.{matrices}.gguf" for matrices in ("F16", "F32")
+    )
+    halves.parent.mkdir(parents=True, exist_ok=True)
+    write_floats(model, halves, "F16")
+    write_floats(model, floats, "F32")
+    found = {
+        **_beside_cpu(halves, floats, context),
+        "quantized": _beside_cpu(model, model, context),
+    }
+    halves.unlink()
+    floats.unlink()
     return found
 
 
-def _beside_cpu(model: Path, context: Context) -> Found:
-    def texts(name: str, *how: str, environ: dict[str, str] | None = None) -> Any:
-        arguments = (str(model), str(context.sizes.greedy), context.threads, *how)
+def _beside_cpu(model: Path, cpu_model: Path, context: Context) -> Found:
+    def texts(name: str, path: Path, *how: str, environ: dict[str, str] | None = None) -> Any:
+        arguments = (str(path), str(context.sizes.greedy), context.threads, *how)
         command = python("gpu_check.greedy_child", *arguments)
-        return json.loads(context.need(command, f"{name}.{model.name}", environ).out)
+        return json.loads(context.need(command, f"{name}.{path.name}", environ).out)
 
-    cpu = texts("cpu", "all", "gaps", environ=_NO_GPU)
-    stock = compare(cpu, texts("stock", "none"))
-    return {"model": model.name, **compare(cpu, texts("gpu", "all")), "stock": stock}
+    cpu = texts("cpu", cpu_model, "all", "gaps", environ=_NO_GPU)
+    stock = compare(cpu, texts("stock", model, "none"))
+    return {"model": model.name, **compare(cpu, texts("gpu", model, "all")), "stock": stock}
 
 
 def compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> Found:
