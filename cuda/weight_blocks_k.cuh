@@ -63,6 +63,23 @@ struct PairOfGroups {
     }
 };
 
+// The quants of two groups, as bytes.
+struct QuantsOfGroups {
+    uint32_t low[8];
+    uint32_t high[8];
+    PairOfGroups groups;
+
+    __device__ __forceinline__ float add(float sum, const RecordActivations & x) const {
+        int dots[2] = {};
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            dots[0] = dot_u8_s8(low[i], x.values[i], dots[0]);
+            dots[1] = dot_u8_s8(high[i], x.values[8 + i], dots[1]);
+        }
+        return groups.add(sum, dots, x);
+    }
+};
+
 }  // namespace weight_detail
 
 template <>
@@ -78,11 +95,7 @@ struct PieceOf<WeightType::q4_K> {
         }
     };
 
-    struct Weights {
-        uint32_t low[8];
-        uint32_t high[8];
-        weight_detail::PairOfGroups groups;
-
+    struct Weights : weight_detail::QuantsOfGroups {
         __device__ __forceinline__ void read(const char * piece, int lane, int) {
             const char * block = piece + lane / 4 * 144;
             const auto * quants = reinterpret_cast<const uint4 *>(block + 16 + lane % 4 * 32);
@@ -93,16 +106,6 @@ struct PieceOf<WeightType::q4_K> {
                 high[i] = word_of(packed[i / 4], i % 4) & 0xF0F0F0F0;
             }
             groups.read(*reinterpret_cast<const uint4 *>(block), lane % 4);
-        }
-
-        __device__ __forceinline__ float add(float sum, const Activations & x) const {
-            int dots[2] = {};
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                dots[0] = dot_u8_s8(low[i], x.values[i], dots[0]);
-                dots[1] = dot_u8_s8(high[i], x.values[8 + i], dots[1]);
-            }
-            return groups.add(sum, dots, x);
         }
     };
 };
@@ -120,11 +123,7 @@ struct PieceOf<WeightType::q5_K> {
         }
     };
 
-    struct Weights {
-        uint32_t low[8];
-        uint32_t high[8];
-        weight_detail::PairOfGroups groups;
-
+    struct Weights : weight_detail::QuantsOfGroups {
         // Bits 2 · pair and 2 · pair + 1 of a byte are the fifth bits of its lower and upper quant. Words are turned,
         // so that each comes next to its other four: what crosses bytes is masked, or turned back.
         __device__ __forceinline__ void read(const char * piece, int lane, int) {
@@ -143,16 +142,6 @@ struct PieceOf<WeightType::q5_K> {
                 high[i] = __funnelshift_r(above, above, 4);
             }
             groups.read(*reinterpret_cast<const uint4 *>(block), pair);
-        }
-
-        __device__ __forceinline__ float add(float sum, const Activations & x) const {
-            int dots[2] = {};
-#pragma unroll
-            for (int i = 0; i < 8; i++) {
-                dots[0] = dot_u8_s8(low[i], x.values[i], dots[0]);
-                dots[1] = dot_u8_s8(high[i], x.values[8 + i], dots[1]);
-            }
-            return groups.add(sum, dots, x);
         }
     };
 };

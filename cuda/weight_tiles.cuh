@@ -202,12 +202,16 @@ __device__ __forceinline__ TileScales scales_of_groups(const char * raw, int t) 
             as_bits(__hmul2(bytes_to_half2<0>(minima), minus))};
 }
 
-template <>
-struct WeightTile<WeightType::q4_K> : QuantTile<TileLayout<256, 144, 16>> {
+template <int block_bytes>
+struct GroupsTile : QuantTile<TileLayout<256, block_bytes, 16>> {
     static __device__ __forceinline__ TileScales scales(const char * raw, int t) { return scales_of_groups(raw, t); }
     static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned n) {
         return {as_bits(half_of(scales.scale, n)), as_bits(half_of(scales.low, n))};
     }
+};
+
+template <>
+struct WeightTile<WeightType::q4_K> : GroupsTile<144> {
     static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];
@@ -218,11 +222,7 @@ struct WeightTile<WeightType::q4_K> : QuantTile<TileLayout<256, 144, 16>> {
 };
 
 template <>
-struct WeightTile<WeightType::q5_K> : QuantTile<TileLayout<256, 176, 16>> {
-    static __device__ __forceinline__ TileScales scales(const char * raw, int t) { return scales_of_groups(raw, t); }
-    static __device__ __forceinline__ TileScales of_four(TileScales scales, unsigned n) {
-        return {as_bits(half_of(scales.scale, n)), as_bits(half_of(scales.low, n))};
-    }
+struct WeightTile<WeightType::q5_K> : GroupsTile<176> {
     static __device__ __forceinline__ void values(const char * raw, TileScales scales, int t, unsigned eight, int,
                                                   uint32_t (&pairs)[4]) {
         uint32_t words[2];

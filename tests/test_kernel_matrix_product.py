@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ from activation_rows import F16, F32, INT8, assert_rows, read_rows, write_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_calls import KernelFailed, Kernels
+from matrix_calls import GATES, arguments_of
 from numpy.typing import NDArray
 from stock_rounding import assert_no_worse_than_stock
 from weight_blocks import BLOCK_VALUES, NAMES, Weights, random_weights, unpack
@@ -19,19 +18,11 @@ from weight_blocks import BLOCK_VALUES, NAMES, Weights, random_weights, unpack
 Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
 
-GATES = ("none", "silu", "gelu", "gelu_erf", "gelu_quick", "relu")
+GATE_NAMES = ("none", "silu", "gelu", "gelu_erf", "gelu_quick", "relu")
 
 
 def gated(gate: str, x: Floats, y: Floats) -> Floats:
-    factors: dict[str, Callable[[], Floats]] = {
-        "silu": lambda: 1 / (1 + np.exp(-x)),
-        "gelu": lambda: 0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
-        "gelu_erf": lambda: 0.5 * (1 + np.vectorize(math.erf)(x / np.sqrt(2))),
-        "gelu_quick": lambda: 1 / (1 + np.exp(-1.702 * x)),
-        "relu": lambda: (x > 0).astype(np.float64),
-    }
-    result: Floats = x * factors[gate]() * y
-    return result
+    return GATES[GATE_NAMES.index(gate)](x) * y
 
 
 def activations(rng: np.random.Generator, n_tokens: int, n_values: int) -> Floats32:
@@ -40,23 +31,8 @@ def activations(rng: np.random.Generator, n_tokens: int, n_values: int) -> Float
     return (rng.normal(size=(n_tokens, n_values)) * sizes).astype(np.float32)
 
 
-def arguments_of(x: Floats32, matrices: list[Weights], **other: Any) -> dict[str, Any]:
-    biases = other.pop("biases", [None] * len(matrices))
-    return {
-        "input": write_rows(x, F16),
-        "input_format": F16,
-        "n_values": x.shape[1],
-        "matrices": [(m.type, m.rows, b) for m, b in zip(matrices, biases, strict=True)],
-        "gate": 0,
-        "residual": None,
-        "out_format": -1,
-        "rows_per_warp": 1,
-        "n_splits": 1,
-    } | other
-
-
 def call(kernels: Kernels, x: Floats32, matrices: list[Weights], **other: Any) -> list[Any]:
-    results: list[Any] = kernels.matrix_product(arguments=arguments_of(x, matrices, **other))
+    results: list[Any] = kernels.matrix_product(arguments=arguments_of(x, matrices, F16, **other))
     return results
 
 
@@ -139,7 +115,7 @@ def test_matrices_of_a_launch_have_types_and_sizes_of_their_own(
         assert_product(out, x, weights, 0.0 if bias is None else bias)
 
 
-@pytest.mark.parametrize("gate", GATES[1:])
+@pytest.mark.parametrize("gate", GATE_NAMES[1:])
 @pytest.mark.parametrize("n_tokens", [3, 34])
 def test_a_gate_multiplies_two_products(kernels: Kernels, gate: str, n_tokens: int) -> None:
     rng = np.random.default_rng(n_tokens)
@@ -149,7 +125,13 @@ def test_a_gate_multiplies_two_products(kernels: Kernels, gate: str, n_tokens: i
     residual = rng.normal(size=(n_tokens, 75)).astype(np.float32)
     x = activations(rng, n_tokens, 256)
     (out,) = call(
-        kernels, x, matrices, gate=GATES.index(gate), biases=biases, residual=residual, n_splits=1
+        kernels,
+        x,
+        matrices,
+        gate=GATE_NAMES.index(gate),
+        biases=biases,
+        residual=residual,
+        n_splits=1,
     )
     first, second = (product(x, m) + b for m, b in zip(matrices, biases, strict=True))
     exact = gated(gate, first, second) + residual
@@ -170,7 +152,7 @@ def test_results_become_rows_for_the_next_product(
     matrices = [random_weights(rng, "f16", 96, 64) for _ in range(1 + (gate != "none"))]
     x = activations(rng, n_tokens, 64)
     residual = rng.normal(size=(n_tokens, 96)).astype(np.float32)
-    other: dict[str, Any] = {"gate": GATES.index(gate), "residual": residual}
+    other: dict[str, Any] = {"gate": GATE_NAMES.index(gate), "residual": residual}
     (exact,) = call(kernels, x, matrices, **other)
     (rows,) = call(kernels, x, matrices, out_format=row_format, **other)
     assert (rows != 0xEE).any(axis=1).all()
@@ -256,7 +238,7 @@ def test_splits_keep_multiprocessors_busy(kernels: Kernels) -> None:
     weights = random_weights(rng, "q4_K", 128, 4096)
 
     def splits(n_tokens: int, n_multiprocessors: int) -> int:
-        arguments = arguments_of(np.zeros((n_tokens, 4096), np.float32), [weights])
+        arguments = arguments_of(np.zeros((n_tokens, 4096), np.float32), [weights], F16)
         n: int = kernels.matrix_product_splits(
             arguments=arguments, n_multiprocessors=n_multiprocessors
         )
@@ -279,7 +261,7 @@ def test_splits_keep_multiprocessors_busy(kernels: Kernels) -> None:
 )
 def test_what_does_not_fit_is_refused(kernels: Kernels, wrong: dict[str, Any]) -> None:
     weights = random_weights(np.random.default_rng(1), "f16", 40, 64)
-    arguments = arguments_of(np.zeros((1, 64), np.float32), [weights], **wrong)
+    arguments = arguments_of(np.zeros((1, 64), np.float32), [weights], F16, **wrong)
     assert not kernels.can_matrix_product(arguments=arguments)
     with pytest.raises(KernelFailed, match="invalid argument"):
         kernels.matrix_product(arguments=arguments)
@@ -290,5 +272,5 @@ def test_a_gate_has_two_matrices_of_one_type(kernels: Kernels) -> None:
     x = np.zeros((1, 256), np.float32)
     for names, fits in ((("q4_K", "q6_K"), False), (("q4_K", "q4_K"), True)):
         matrices = [random_weights(rng, name, 32, 256) for name in names]
-        arguments = arguments_of(x, matrices, gate=1, out_format=INT8)
+        arguments = arguments_of(x, matrices, F16, gate=1, out_format=INT8)
         assert kernels.can_matrix_product(arguments=arguments) == fits

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,19 +12,12 @@ from activation_rows import F16, F32, INT8, read_rows, write_rows
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_calls import KernelFailed, Kernels
+from matrix_calls import GATES, SILU, arguments_of
 from numpy.typing import NDArray
 from stock_rounding import assert_no_worse_than_stock
 from weight_blocks import BLOCK_VALUES, NAMES, Weights, random_weights
 
 Floats = NDArray[np.float64]
-SILU, GELU, GELU_ERF, GELU_QUICK, RELU = range(1, 6)
-GATES: dict[int, Callable[[Floats], Floats]] = {
-    SILU: lambda x: x / (1 + np.exp(-x)),
-    GELU: lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * x * (1 + 0.044715 * x**2))),
-    GELU_ERF: lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
-    GELU_QUICK: lambda x: x / (1 + np.exp(-1.702 * x)),
-    RELU: lambda x: np.maximum(x, 0),
-}
 
 
 def activations(seed: int, n_tokens: int, n_values: int) -> NDArray[np.float32]:
@@ -33,19 +25,7 @@ def activations(seed: int, n_tokens: int, n_values: int) -> NDArray[np.float32]:
 
 
 def arguments(x: NDArray[np.float32], weights: Sequence[Weights], **other: Any) -> dict[str, Any]:
-    input_format = F32 if weights[0].name == "f16" else INT8
-    biases = other.pop("biases", [None] * len(weights))
-    return {
-        "input_format": input_format,
-        "input": write_rows(x, input_format),
-        "n_values": x.shape[1],
-        "matrices": [(w.type, w.rows, bias) for w, bias in zip(weights, biases, strict=True)],
-        "gate": 0,
-        "residual": None,
-        "out_format": -1,
-        "rows_per_warp": 1,
-        "n_splits": 1,
-    } | other
+    return arguments_of(x, weights, F32 if weights[0].name == "f16" else INT8, **other)
 
 
 def products(given_: dict[str, Any], weights: Sequence[Weights]) -> list[Floats]:
