@@ -218,14 +218,26 @@ def test_a_graph_of_many_layers_with_few_tensors_has_room_for_nodes(open_model: 
     assert report["n_served"] == 32 * 4 + 1
 
 
+def launches_of_a_layer(
+    emulated: EmulatedGpu, open_model: Open, made: Architecture, **config: Any
+) -> tuple[int, int]:
+    """Of kernels of ours, and of nodes of llama.cpp."""
+    engines = (open_model(a, Q4_K_M, **config) for a in (made, longer(made)))
+    two, three = (launches(emulated, engine) for engine in engines)
+    return tuple(three.get(n, 0) - two.get(n, 0) for n in ("kernels", "stock_nodes"))
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_a_layer_of_a_decode_step_is_eight_launches(
     name: str, emulated: EmulatedGpu, open_model: Open
 ) -> None:
-    made = MADE[name]
-    two, three = (launches(emulated, open_model(a, Q4_K_M)) for a in (made, longer(made)))
-    assert three["kernels"] - two["kernels"] == 8
-    assert three.get("stock_nodes", 0) == two.get("stock_nodes", 0)
+    assert launches_of_a_layer(emulated, open_model, MADE[name]) == (8, 0)
+
+
+def test_a_quantized_cache_adds_the_rotation_of_attentions_result_and_its_rows(
+    emulated: EmulatedGpu, open_model: Open
+) -> None:
+    assert launches_of_a_layer(emulated, open_model, MADE["llama"], kv_type="q8_0") == (9, 1)
 
 
 def test_a_captured_step_has_the_same_launches(emulated: EmulatedGpu, open_model: Open) -> None:
