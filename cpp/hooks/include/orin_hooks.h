@@ -62,13 +62,37 @@ int orin_graph_slot(void * hooks, uint32_t n_outputs);
 }
 
 #include <functional>
+#include <unordered_map>
 
 class llm_graph_result;
+struct ggml_backend_buffer;
+struct ggml_context;
 struct llama_cparams;
 struct llama_memory_context_i;
 struct llama_memory_i;
 struct llama_memory_params;
 struct llama_model;
+struct llama_model_loader;
+
+// The progress callback of a load that reads the tensors' data itself; its data is the load's orin::ModelLoad.
+bool orin_load_progress(float fraction, void * load);
+
+static inline bool orin_reads(bool (*progress)(float fraction, void * load)) {
+    return progress == orin_load_progress;
+}
+
+// Loads the data of these tensors, which have their buffers, or, where a file is mapped (`buffers` has the mapping's by
+// file), get their addresses in it. False: it was stopped. Throws std::exception, and leaves to llama.cpp to free all.
+bool orin_load_tensors(void * load, llama_model_loader & loader, ggml_context * tensors,
+                       std::unordered_map<uint32_t, ggml_backend_buffer *> & buffers);
+
+// llama_model_quantize, on the thread that called it. An exception stops it.
+// Rows of this tensor are no whole blocks of the ggml_type that it was to have.
+void orin_quantize_fallback(const ggml_tensor * tensor, int wanted_type);
+// This tensor is next, and gets this ggml_type; called in a dry run, too.
+void orin_quantize_tensor(const ggml_tensor * tensor, int new_type);
+// As many rows of it as these were quantized and written.
+void orin_quantize_rows(int64_t n_rows);
 
 // In both, `hooks` is the engine's orin::EngineHooks, or null for stock behaviour.
 
