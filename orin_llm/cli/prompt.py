@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from orin_llm.cli.text_input import argument_text, read_text, read_text_file
 from orin_llm.errors import UsageError
+from orin_llm.text.text_input import argument_text, read_text, read_text_file
 
 
 def read_prompt(ctx: Any, prompt: str | None, file: Path | None, encoding: str | None) -> str:

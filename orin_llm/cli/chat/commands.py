@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from orin_llm.cli.chat.lines import unquoted
 from orin_llm.cli.chat.settings import FLAG_NAMES, PARAMETERS
-from orin_llm.cli.text_input import read_text_file
 from orin_llm.errors import UsageError
+from orin_llm.text.text_input import read_text_file
 
 if TYPE_CHECKING:
     from orin_llm.cli.chat.session import Chat

@@ -10,8 +10,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO
 
-from orin_llm.cli.text_input import MAX_TEXT_BYTES, argument_text, decode_text, read_text
 from orin_llm.errors import OrinError, UsageError
+from orin_llm.text.text_input import MAX_TEXT_BYTES, argument_text, decode_text, read_text
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

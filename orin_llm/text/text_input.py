@@ -7,15 +7,15 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from orin_llm.cli.encoding_guess import (
+from orin_llm.errors import OrinError, UsageError
+from orin_llm.text.encoding_guess import (
     is_damaged_utf8,
     likely_encoding,
     marked_encoding,
     unmarked_utf16,
 )
-from orin_llm.errors import OrinError, UsageError
 
-MAX_TEXT_BYTES = 64 << 20  # far beyond any context; keeps `-f /dev/zero` from filling the memory
+MAX_TEXT_BYTES = 64 << 20  # far beyond any context; keeps `-f /dev/zero` from filling memory
 
 _BINARY_KINDS = (
     (b"GGUF", "a GGUF model"),
@@ -33,23 +33,25 @@ _BINARY_KINDS = (
 )
 
 
-def read_text_file(path: Path, encoding: str | None = None) -> str:
+def read_text_file(path: Path, encoding: str | None = None, *, purpose: str = "a prompt") -> str:
     """The text of a file; OrinError where it cannot be opened or is not text."""
     try:
         with path.open("rb") as stream:
-            return read_text(stream, str(path), encoding)
+            return read_text(stream, str(path), encoding, purpose=purpose)
     except IsADirectoryError:
         raise OrinError(f"{path} is a directory: expected a text file") from None
     except OSError as error:
         raise OrinError(f"cannot read {path}: {error.strerror}") from None
 
 
-def read_text(stream: BinaryIO, source: str, encoding: str | None = None) -> str:
-    """All text of a stream, at most MAX_TEXT_BYTES; `source` names it in errors."""
+def read_text(
+    stream: BinaryIO, source: str, encoding: str | None = None, *, purpose: str = "a prompt"
+) -> str:
+    """All text of a stream, at most MAX_TEXT_BYTES; `source` and `purpose` are for errors."""
     data = stream.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
         raise OrinError(
-            f"{source} is longer than {MAX_TEXT_BYTES >> 20} MiB: too long for a prompt"
+            f"{source} is longer than {MAX_TEXT_BYTES >> 20} MiB: too long for {purpose}"
         )
     return decode_text(data, source, encoding)
 

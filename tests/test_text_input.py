@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orin_llm.cli.encoding_guess import likely_encoding
-from orin_llm.cli.text_input import (
+from orin_llm.errors import OrinError, UsageError
+from orin_llm.text.encoding_guess import likely_encoding
+from orin_llm.text.text_input import (
     MAX_TEXT_BYTES,
     argument_text,
     decode_text,
     read_text,
     read_text_file,
 )
-from orin_llm.errors import OrinError, UsageError
 
 SAMPLES = [
     ("cp1252", "Le café est très bon. Déjà vu, garçon !"),

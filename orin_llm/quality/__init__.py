@@ -1,0 +1,1 @@
+"""How well a model does: texts, importance matrices, perplexity, comparisons."""
