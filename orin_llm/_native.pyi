@@ -246,6 +246,9 @@ def check_gguf(path: str | bytes | os.PathLike[str]) -> GgufHeader:
     of other kinds. Reads no tensor data; takes memory in proportion to the header's real size.
     """
 
+def check_gguf_container(path: str | bytes | os.PathLike[str]) -> GgufHeader:
+    """The same for a GGUF file that need not be a model: what holds for any such file."""
+
 class PagedKv:
     """Which page of the KV pool holds which tokens of which sequence: see cpp/pages/paged_kv.h.
 

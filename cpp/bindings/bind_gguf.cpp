@@ -89,14 +89,15 @@ class GgufHeader {
     py::list tensors_ = py::reinterpret_borrow<py::list>(nullptr);
 };
 
-GgufHeader check_gguf(const py::object & path) {
+template <Header (*check)(const std::string &)>
+GgufHeader checked(const py::object & path) {
     PyObject * encoded = nullptr;
     if (!PyUnicode_FSConverter(path.ptr(), &encoded)) {
         throw py::error_already_set();
     }
     const std::string bytes = py::reinterpret_steal<py::bytes>(encoded);
     py::gil_scoped_release release;
-    return GgufHeader(orin::gguf::check_file(bytes));
+    return GgufHeader(check(bytes));
 }
 
 void raise_in_python(const ModelFileError & error) {
@@ -139,5 +140,6 @@ void bind_gguf(py::module_ & m) {
         .def_property_readonly("value_types", &GgufHeader::value_types)
         .def_property_readonly("tensors", &GgufHeader::tensors);
 
-    m.def("check_gguf", &check_gguf, py::arg("path"));
+    m.def("check_gguf", &checked<orin::gguf::check_file>, py::arg("path"));
+    m.def("check_gguf_container", &checked<orin::gguf::check_container>, py::arg("path"));
 }

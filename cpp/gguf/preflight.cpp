@@ -21,6 +21,14 @@ void check_model(const Header & header) {
 
 }  // namespace
 
+Header check_container(const std::string & path) {
+    try {
+        return parse_header(FileSource(path));
+    } catch (const ModelFileError & error) {
+        throw error.in_file(path);
+    }
+}
+
 Header check_file(const std::string & path) {
     try {
         Header header = parse_header(FileSource(path));

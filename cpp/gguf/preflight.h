@@ -8,6 +8,10 @@
 
 namespace orin::gguf {
 
+// Reads the header of a file that need not be a model, and checks what holds for any GGUF file. Throws ModelFileError
+// with the path in front of the message.
+Header check_container(const std::string & path);
+
 // Reads the file's header, and the headers of the other parts when it is the first part of a split model, and checks
 // them. Throws ModelFileError with the path in front of the message.
 Header check_file(const std::string & path);

@@ -63,6 +63,20 @@ def read_header(path: Path) -> Header:
     return header
 
 
+def read_container(path: Path) -> Header:
+    """The header of a GGUF file that need not be a model.
+
+    Raises:
+        ModelFileError: it is damaged, or no GGUF file.
+        DeviceUnavailable: the extension module is not built or does not load.
+    """
+    from orin_llm import _native
+
+    raw_path: Any = os.fsencode(path)
+    header: Header = _native.check_gguf_container(raw_path)
+    return header
+
+
 def read_model_header(path: Path) -> Header:
     """The header of the model that `path` is a file of; any part of a split one will do.
 

@@ -121,10 +121,12 @@ def write_gguf(
 
 def _write_header(path: Path, metadata: Metadata, tensors: Sequence[Tensor]) -> int:
     """Writes everything before the tensor data; returns the alignment of that data."""
-    writer = gguf.GGUFWriter(path, metadata["general.architecture"].value)
+    architecture = metadata.get("general.architecture")
+    writer = gguf.GGUFWriter(path, architecture.value if architecture else "")
+    if not architecture:
+        writer.kv_data[0].clear()  # the writer has put it itself
     for key, value in metadata.items():
-        # The writer has put the architecture itself, and cannot write an empty array, which
-        # llama.cpp reads as it reads none.
+        # It cannot write an empty array, which llama.cpp reads as it reads none.
         if key == "general.architecture" or value.value == []:
             continue
         if isinstance(value.value, list):
