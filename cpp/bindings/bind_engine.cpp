@@ -36,7 +36,7 @@ void translate(std::exception_ptr pointer) {
 }
 
 EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
-                           const std::string & kv_type, const std::set<std::string> & hooks,
+                           const std::string & k_type, const std::string & v_type, const std::set<std::string> & hooks,
                            std::map<std::string, int32_t> kernels, int32_t page_size, int32_t kv_pages,
                            bool prefix_cache) {
     EngineParams params;
@@ -44,7 +44,7 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
     params.chunk_size = chunk_size;
     params.max_batch = max_batch;
     params.threads = threads;
-    params.kv_type = kv_type;
+    params.kv_types = {kv_type_named(k_type), kv_type_named(v_type)};
     params.rope = hooks.count("rope") > 0;
     params.sampling = hooks.count("sampling") > 0;
     params.uploads = hooks.count("uploads") > 0;
@@ -141,7 +141,7 @@ void bind_engine(py::module_ & m) {
 
     py::class_<EngineParams>(m, "EngineParams")
         .def(py::init(&engine_params), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"),
-             py::arg("threads"), py::arg("kv_type"), py::arg("hooks"),
+             py::arg("threads"), py::arg("k_type"), py::arg("v_type"), py::arg("hooks"),
              py::arg("kernels") = std::map<std::string, int32_t>(), py::arg("page_size"), py::arg("kv_pages"),
              py::arg("prefix_cache"));
 

@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <stdexcept>
+#include <string>
+#include <utility>
 
 #include "../engine/runtime.h"
 
@@ -12,21 +13,8 @@ namespace py = pybind11;
 
 namespace orin {
 
-namespace {
-
-ggml_type type_named(const std::string & name) {
-    for (ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
-        if (name == ggml_type_name(type)) {
-            return type;
-        }
-    }
-    throw std::invalid_argument("no KV type '" + name + "'");
-}
-
-}  // namespace
-
 StockBatch::StockBatch(std::shared_ptr<Model> model, int32_t n_ctx, int32_t n_seq, int32_t chunk_size, int32_t threads,
-                       const std::string & kv_type)
+                       KvTypes kv_types)
     : model_(std::move(model)), n_seq_(n_seq), chunk_size_(std::max(chunk_size, n_seq)) {
     llama_context_params params = llama_context_default_params();
     params.n_ctx = uint32_t(padded_context(n_ctx) * n_seq);
@@ -35,7 +23,8 @@ StockBatch::StockBatch(std::shared_ptr<Model> model, int32_t n_ctx, int32_t n_se
     params.n_outputs_max = params.n_seq_max;
     params.kv_unified = false;
     params.n_threads = params.n_threads_batch = threads;
-    params.type_k = params.type_v = type_named(kv_type);
+    params.type_k = kv_types.k;
+    params.type_v = kv_types.v;
     params.no_perf = true;
     AbortGuard guard;
     context_.reset(llama_init_from_model(model_->handle(), params));
@@ -82,9 +71,13 @@ void StockBatch::step() {
 
 void bind_stock_batch(py::module_ & m) {
     py::class_<StockBatch>(m, "StockBatch")
-        .def(py::init<std::shared_ptr<Model>, int32_t, int32_t, int32_t, int32_t, const std::string &>(),
+        .def(py::init([](std::shared_ptr<Model> model, int32_t n_ctx, int32_t n_seq, int32_t chunk_size,
+                         int32_t threads, const std::string & k_type, const std::string & v_type) {
+                 return std::make_unique<StockBatch>(std::move(model), n_ctx, n_seq, chunk_size, threads,
+                                                     KvTypes{kv_type_named(k_type), kv_type_named(v_type)});
+             }),
              py::arg("model"), py::kw_only(), py::arg("n_ctx"), py::arg("n_seq"), py::arg("chunk_size"),
-             py::arg("threads"), py::arg("kv_type"), py::call_guard<py::gil_scoped_release>())
+             py::arg("threads"), py::arg("k_type"), py::arg("v_type"), py::call_guard<py::gil_scoped_release>())
         .def("run", &StockBatch::run, py::arg("n_prompt"), py::arg("n_tokens"),
              py::call_guard<py::gil_scoped_release>());
 }

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "../engine/context.h"
@@ -17,7 +16,7 @@ class StockBatch {
     // A context of n_ctx tokens for each of n_seq sequences, with KV buffers of their own, as llama-server makes it;
     // flash attention is llama.cpp's choice. Throws EngineError where it cannot be made.
     StockBatch(std::shared_ptr<Model> model, int32_t n_ctx, int32_t n_seq, int32_t chunk_size, int32_t threads,
-               const std::string & kv_type);
+               KvTypes kv_types);
 
     // A prompt of n_prompt tokens for each sequence, packed into chunks, then steps of one token of each until all
     // have n_tokens; which tokens is no matter. Nothing is sampled. Milliseconds from the beginning to the end of the

@@ -20,15 +20,6 @@ bool is_on_gpu(const llama_context & context) {
     return ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU;
 }
 
-ggml_type kv_type_from(const std::string & name) {
-    for (ggml_type type : {GGML_TYPE_F16, GGML_TYPE_BF16, GGML_TYPE_Q8_0, GGML_TYPE_Q4_0}) {
-        if (name == ggml_type_name(type)) {
-            return type;
-        }
-    }
-    throw EngineError("unknown KV type '" + name + "': expected f16, bf16, q8_0 or q4_0");
-}
-
 }  // namespace
 
 void FreeContext::operator()(llama_context * context) const {
@@ -53,8 +44,8 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
     upstream.kv_unified = true;
     upstream.n_threads = params.threads;
     upstream.n_threads_batch = params.threads;
-    upstream.type_k = kv_type_from(params.kv_type);
-    upstream.type_v = upstream.type_k;
+    upstream.type_k = params.kv_types.k;
+    upstream.type_v = params.kv_types.v;
     upstream.no_perf = true;
     if (flash_attention) {
         upstream.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
@@ -63,7 +54,7 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
     upstream.abort_callback = stop.stops;
     upstream.abort_callback_data = stop.data;
     const std::string what = "llama.cpp could not make a context of " + std::to_string(params.n_ctx) +
-                             " tokens with a " + params.kv_type + " KV cache";
+                             " tokens with a " + to_string(params.kv_types) + " KV cache";
     ContextPtr context;
     on_gpu(model.gpu(), [&] { return what; }, [&] { context.reset(llama_init_from_model(model.handle(), upstream)); });
     if (!context) {

@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "kv_types.h"
+
 namespace orin {
 
 enum class Paging {
@@ -18,7 +20,7 @@ struct EngineParams {
     int32_t chunk_size = 512;  // prompt tokens of a step
     int32_t max_batch = 16;    // sequences computed at once, where memory is paged
     int32_t threads = 1;
-    std::string kv_type = "f16";
+    KvTypes kv_types;
     bool rope = true;
     // On a GPU that has all layers, where memory is paged:
     bool sampling = true;                    // tokens are drawn there

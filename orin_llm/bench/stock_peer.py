@@ -58,7 +58,9 @@ class Peer:
         params.n_ctx = n_ctx * n_seq
         params.n_seq_max = n_seq
         params.kv_unified = False
-        params.type_k = params.type_v = _KV_TYPES[kv_type]
+        k_type, _, v_type = kv_type.partition(":")
+        params.type_k = _KV_TYPES[k_type]
+        params.type_v = _KV_TYPES[v_type or k_type]
         params.n_batch = params.n_ubatch = self.chunk_size
         params.n_threads = params.n_threads_batch = threads
         params.no_perf = True

@@ -116,7 +116,7 @@ class EnginesOptions:
             "-ctk",
             "--kv-type",
             panel=MODEL,
-            help="Element types of the KV cache: f16, bf16, q8_0, q4_0.",
+            help="KV caches: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
         ),
     ] = "f16"
     chunk_size: Annotated[

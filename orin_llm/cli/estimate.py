@@ -103,7 +103,7 @@ def estimate(
         ),
     ] = 0,
     kv_type: Annotated[
-        str, flag("-ctk", "--kv-type", panel=WHAT, help="Element type of the KV cache.")
+        str, flag("-ctk", "--kv-type", panel=WHAT, help="Element types of the KV cache, or K:V.")
     ] = "f16",
     chunk_size: Annotated[
         int, flag("--chunk-size", panel=WHAT, min=1, help="Prompt tokens computed in one step.")

@@ -121,7 +121,7 @@ def show_model(
         int, typer.Option("--ctx", "-c", min=0, help="Tokens a sequence; 0: the model's, ≤ 8192.")
     ] = 0,
     kv_type: Annotated[
-        str, typer.Option("--kv-type", "-ctk", help="Element type of the KV cache.")
+        str, typer.Option("--kv-type", "-ctk", help="Element types of the KV cache, or K:V.")
     ] = "f16",
     chunk_size: Annotated[
         int, typer.Option("--chunk-size", min=1, help="Prompt tokens computed in one step.")

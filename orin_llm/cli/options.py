@@ -102,7 +102,7 @@ class EngineOptions:
             "-ctk",
             "--kv-type",
             panel=MODEL,
-            help="Element type of the KV cache: f16, bf16, q8_0, q4_0.",
+            help="KV cache: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
         ),
     ] = "f16"
     chunk_size: Annotated[

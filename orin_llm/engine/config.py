@@ -10,7 +10,7 @@ from orin_llm.engine.field_types import check_field_types
 from orin_llm.engine.kernels import FORM, Kernels
 from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
-from orin_llm.gguf.footprint import KV_TYPES
+from orin_llm.gguf.kv_types import KvTypes
 
 HOOK_NAMES = (
     "rope",
@@ -83,7 +83,8 @@ class EngineConfig:
         gpu_layers: layers kept on the GPU; -1 is all of them, if there is one; 0: no GPU is used.
         hooks: our changes to llama.cpp; text is read as by `Hooks.parse`.
         kernels: choices of kernels on a GPU, by name; text is read as by `Kernels.parse`.
-        kv_type: element type of the KV cache.
+        kv_type: element types of the KV cache: "q8_0" of keys and values, "q8_0:q4_0" of keys and
+            of values.
         page_size: tokens in a page of the KV cache, a power of two.
         kv_memory: what the KV cache may hold of all completions and earlier prompts together, in
             tokens (32768) or bytes ("512MiB"); None takes what max_batch full contexts need, within
@@ -136,7 +137,12 @@ class EngineConfig:
         _require(8 <= size <= 256 and size & (size - 1) == 0, "page_size", size, _PAGE_SIZES)
         if self.kv_memory is not None:
             KvMemory.parse(self.kv_memory)
-        _require(self.kv_type in KV_TYPES, "kv_type", self.kv_type, ", ".join(KV_TYPES))
+        object.__setattr__(self, "kv_type", self.kv_types.text)
+
+    @property
+    def kv_types(self) -> KvTypes:
+        """`kv_type`, of keys and of values."""
+        return KvTypes.parse(self.kv_type)
 
 
 @dataclass(frozen=True)

@@ -7,32 +7,18 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from fractions import Fraction
 
-from orin_llm.errors import UsageError
 from orin_llm.gguf.header import Header, Tensor
-from orin_llm.gguf.kv_layers import Hyperparameters, kv_layers, recurrent_state_elements
+from orin_llm.gguf.kv_layers import (
+    Hyperparameters,
+    KvLayer,
+    kv_layers,
+    recurrent_state_elements,
+)
+from orin_llm.gguf.kv_types import KvTypes
 
 DEFAULT_MAX_CTX = 8192  # tokens that an engine takes of the model's context when it is not told
-
-
-@dataclass(frozen=True)
-class KvType:
-    """A type of the KV cache's elements: ggml's number for it and its block layout."""
-
-    ggml_type: int
-    block_elements: int
-    block_bytes: int
-
-
-# The types that an engine runs.
-KV_TYPES = {
-    "f16": KvType(1, 1, 2),
-    "bf16": KvType(30, 1, 2),
-    "q8_0": KvType(8, 32, 34),
-    "q4_0": KvType(2, 32, 18),
-}
 _GATHERED = ("token_embd.weight", "per_layer_token_embd.weight", "position_embd.weight")
 _BLOCK = re.compile(r"blk\.(\d+)\.")
 # Stacked experts are one tensor `…_exps`; older files have one per expert, `ffn_up.7.weight`.
@@ -76,17 +62,15 @@ def kv_bytes_per_token(header: Header, kv_type: str = "f16") -> int:
     """Bytes that one more token adds to the KV cache.
 
     Sum over the layers with a cache of head_count_kv * (key_length + value_length) elements; keys
-    and values are rounded up to whole blocks of `kv_type` each. key_length and value_length are
-    embedding_length / head_count where the file leaves them out. Latent attention (MLA) keeps no
-    values.
+    and values are rounded up to whole blocks of their types (`kv_type`: see KvTypes.parse).
+    key_length and value_length are embedding_length / head_count where the file leaves them out.
+    Latent attention (MLA) keeps no values.
 
     Raises:
         UsageError: an unknown `kv_type`.
     """
-    return sum(
-        _row_bytes(layer.k_elements, kv_type) + _row_bytes(layer.v_elements, kv_type)
-        for layer in kv_layers(header)
-    )
+    types = KvTypes.parse(kv_type)
+    return sum(_row_bytes(layer, types) for layer in kv_layers(header))
 
 
 def kv_bytes(header: Header, tokens: int, kv_type: str = "f16") -> int:
@@ -109,19 +93,16 @@ def kv_bytes_read(header: Header, context: int, kv_type: str = "f16", new_tokens
     Raises:
         UsageError: an unknown `kv_type`.
     """
+    types = KvTypes.parse(kv_type)
     total = 0
     for layer in kv_layers(header):
         rows = min(context, layer.window + new_tokens - 1) if layer.window else context
-        row = _row_bytes(layer.k_elements, kv_type) + _row_bytes(layer.v_elements, kv_type)
-        total += rows * row
+        total += rows * _row_bytes(layer, types)
     return total
 
 
-def _row_bytes(elements: int, kv_type: str) -> int:
-    if kv_type not in KV_TYPES:
-        raise UsageError(f"kv_type is {kv_type!r}: expected {', '.join(KV_TYPES)}")
-    layout = KV_TYPES[kv_type]
-    return -(-elements // layout.block_elements) * layout.block_bytes
+def _row_bytes(layer: KvLayer, types: KvTypes) -> int:
+    return types.k.row_bytes(layer.k_elements) + types.v.row_bytes(layer.v_elements)
 
 
 def state_bytes(header: Header) -> int:

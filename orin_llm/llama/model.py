@@ -35,7 +35,7 @@ class LlamaModel(Closeable):
         last_n_tokens_size: recent tokens that the repeat, frequency and presence penalties look at.
         chat_format: None takes the template of the model file; "chatml" takes that form;
             "chat_template.NAME" takes a named template of the file.
-        type_k, type_v: ggml's number of the KV cache's element type, the same for both.
+        type_k, type_v: ggml's numbers of the element types of keys and of values; None: f16.
         hooks: see EngineConfig; on_progress: see Engine. Both are this package's own.
         options: other arguments of llama-cpp-python.
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from orin_llm.engine import EngineConfig, Hooks
 from orin_llm.errors import UsageError
-from orin_llm.gguf.footprint import KV_TYPES
+from orin_llm.gguf.kv_types import KV_TYPES, KvType, KvTypes
 
 # What stands for "a new one each time": the all-ones number there, and -1.
 RANDOM_SEEDS = (-1, 0xFFFFFFFF)
@@ -73,9 +73,9 @@ INSTEAD = {
     "lora_path": "merge the adapter into the model file",
 }
 
-# By ggml's number of the KV cache's element type.
-KV_TYPE_NAMES: dict[int | None, str] = {t.ggml_type: name for name, t in KV_TYPES.items()}
-KV_TYPE_NAMES[None] = "f16"
+# By ggml's number of an element type of the KV cache.
+KV_TYPES_BY_NUMBER: dict[int | None, KvType] = {t.ggml_type: t for t in KV_TYPES.values()}
+KV_TYPES_BY_NUMBER[None] = KV_TYPES["f16"]
 
 
 def refuse_unsupported(**values: object) -> None:
@@ -109,21 +109,22 @@ def engine_config(
     hooks: Hooks,
 ) -> EngineConfig:
     """The engine's settings for the arguments of the constructor."""
-    if KV_TYPE_NAMES.get(type_k) is None or KV_TYPE_NAMES.get(type_k) != KV_TYPE_NAMES.get(type_v):
-        known = ", ".join(f"{number} ({name})" for number, name in KV_TYPE_NAMES.items() if number)
-        raise UsageError(
-            f"type_k={type_k!r}, type_v={type_v!r} is not supported: "
-            f"give both the same out of {known}"
-        )
     return EngineConfig(
         n_ctx=n_ctx,
         chunk_size=min(n_batch, n_ubatch),
         threads=n_threads or 0,
         gpu_layers=max(n_gpu_layers, -1),
-        kv_type=KV_TYPE_NAMES[type_k],
+        kv_type=KvTypes(_kv_type("type_k", type_k), _kv_type("type_v", type_v)).text,
         use_mmap=use_mmap,
         hooks=hooks,
     )
+
+
+def _kv_type(name: str, number: int | None) -> KvType:
+    if number not in KV_TYPES_BY_NUMBER:
+        known = ", ".join(f"{kind.ggml_type} ({kind.name})" for kind in KV_TYPES.values())
+        raise UsageError(f"{name}={number!r} is not supported: expected {known}")
+    return KV_TYPES_BY_NUMBER[number]
 
 
 def stop_texts(stop: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ class StockBatches:
             n_seq=scenario.streams,
             chunk_size=engine.chunk_size,
             threads=engine.threads,
-            kv_type=engine.config.kv_type,
+            k_type=engine.config.kv_types.k.name,
+            v_type=engine.config.kv_types.v.name,
         )
 
     def run(self, workload: Workload) -> Run:

@@ -26,7 +26,7 @@ def test_a_text_is_as_likely_with_hooks_as_without(model: Path, open_engine: Ope
 def test_llama_cpps_own_batches_run_beside_an_engine(model: Path, open_engine: OpenEngine) -> None:
     engine = open_engine(model)
     batch = probes().StockBatch(
-        engine.model, n_ctx=64, n_seq=3, chunk_size=32, threads=1, kv_type="f16"
+        engine.model, n_ctx=64, n_seq=3, chunk_size=32, threads=1, k_type="f16", v_type="f16"
     )
     times = batch.run(20, 4)
     assert len(times) == 4 and times == sorted(times) and times[0] > 0
