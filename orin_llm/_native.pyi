@@ -1,7 +1,7 @@
 """The native core: what cpp/bindings binds. The headers of cpp/engine and cpp/gguf say more."""
 
 import os
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from typing import Any, TypedDict
 
 import numpy as np
@@ -249,6 +249,45 @@ def check_gguf(path: str | bytes | os.PathLike[str]) -> GgufHeader:
 
 def check_gguf_container(path: str | bytes | os.PathLike[str]) -> GgufHeader:
     """The same for a GGUF file that need not be a model: what holds for any such file."""
+
+class FilePiece:
+    """Bytes of a file, as a read-only buffer, where its reader keeps them: good until the next."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __buffer__(self, flags: int, /) -> memoryview: ...
+
+class FileReader:
+    """All bytes of a file, in order, read ahead by threads, around the page cache where it can be.
+
+    `tensors` of this file are validated on the way. Raises ModelFileError, with the offset, when
+    the file cannot be read or has become shorter. Pieces may be taken from any thread.
+    """
+
+    def __init__(
+        self,
+        path: str | bytes | os.PathLike[str],
+        tensors: Sequence[TensorInfo] = ...,
+        *,
+        threads: int = ...,
+        piece_bytes: int = ...,  # at most this, unless a block is larger
+    ) -> None: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def direct_bytes(self) -> int: ...  # read around the page cache so far
+    @property
+    def invalid(self) -> list[tuple[str, int]]:
+        """Tensors with values that are not finite, and where in the file the piece begins that has
+        the first; complete when the iteration has ended."""
+
+    def close(self) -> None: ...  # ends the threads, and the iteration
+    def __iter__(self) -> FileReader: ...
+    def __next__(self) -> FilePiece: ...
+    def __enter__(self) -> FileReader: ...
+    def __exit__(self, *args: object) -> None: ...
 
 class PagedKv:
     """Which page of the KV pool holds which tokens of which sequence: see cpp/pages/paged_kv.h.

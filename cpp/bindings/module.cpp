@@ -7,6 +7,7 @@ namespace py = pybind11;
 
 void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
+void bind_loader(py::module_ & m);
 void bind_model(py::module_ & m);
 void bind_pages(py::module_ & m);
 void bind_sampling(py::module_ & m);
@@ -19,6 +20,7 @@ PYBIND11_MODULE(_native, m) {
         "build_info", [] { return py::module_::import("json").attr("loads")(orin::build_info_json); },
         "What was built, from what and why, as a dict.");
     bind_gguf(m);
+    bind_loader(m);
     bind_sampling(m);
     bind_model(m);
     bind_engine(m);

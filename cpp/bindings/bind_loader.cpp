@@ -1,0 +1,92 @@
+// Python's view of the reader of model files: argument conversion, the GIL and signals; no logic.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../gguf/header.h"
+#include "../loader/file_reader.h"
+#include "convert.h"
+#include "ggml.h"
+#include "without_gil.h"
+
+namespace py = pybind11;
+using namespace orin;
+
+namespace {
+
+constexpr std::chrono::milliseconds between_signal_checks{50};
+
+// Keeps the memory it lies in, but not its contents: those are the next piece's when that is asked for.
+struct FilePiece {
+    std::shared_ptr<FileReader> reader;
+    FileReader::View view;
+};
+
+std::shared_ptr<FileReader> open_reader(const py::object & path, std::vector<gguf::TensorInfo> tensors,
+                                        size_t n_threads, size_t piece_bytes) {
+    PyObject * encoded = nullptr;
+    if (!PyUnicode_FSConverter(path.ptr(), &encoded)) {
+        throw py::error_already_set();
+    }
+    const std::string name = py::reinterpret_steal<py::bytes>(encoded);
+    if (n_threads == 0 || piece_bytes == 0) {
+        throw py::value_error("a reader has at least one thread, and pieces of at least one byte");
+    }
+    const auto validate = [](uint32_t type, const uint8_t * data, size_t nbytes) {
+        return ggml_validate_row_data(static_cast<ggml_type>(type), data, nbytes);
+    };
+    return without_gil([&] {
+        return std::make_shared<FileReader>(name, std::move(tensors), validate,
+                                            FileReader::Options{n_threads, piece_bytes});
+    });
+}
+
+FilePiece next_piece(const std::shared_ptr<FileReader> & reader) {
+    for (;;) {
+        const auto view = without_gil([&] { return reader->next(between_signal_checks); });
+        if (view) {
+            return {reader, *view};
+        }
+        if (reader->is_at_end()) {
+            throw py::stop_iteration();
+        }
+        if (PyErr_CheckSignals() != 0) {
+            throw py::error_already_set();
+        }
+    }
+}
+
+}  // namespace
+
+void bind_loader(py::module_ & m) {
+    py::class_<FilePiece>(m, "FilePiece", py::buffer_protocol())
+        .def_property_readonly("offset", [](const FilePiece & piece) { return piece.view.offset; })
+        .def_property_readonly("nbytes", [](const FilePiece & piece) { return piece.view.nbytes; })
+        .def_buffer([](const FilePiece & piece) {
+            return py::buffer_info(piece.view.data, static_cast<py::ssize_t>(piece.view.nbytes));
+        });
+
+    py::class_<FileReader, std::shared_ptr<FileReader>>(m, "FileReader")
+        .def(py::init(&open_reader), py::arg("path"), py::arg("tensors") = std::vector<gguf::TensorInfo>(),
+             py::kw_only(), py::arg("threads") = FileReader::Options().n_threads,
+             py::arg("piece_bytes") = FileReader::Options().piece_bytes)
+        .def_property_readonly("size", &FileReader::size)
+        .def_property_readonly("direct_bytes", &FileReader::direct_bytes)
+        .def_property_readonly("invalid",
+                               [](const FileReader & reader) {
+                                   py::list result;
+                                   for (const auto & [name, offset] : reader.invalid()) {
+                                       result.append(py::make_tuple(to_str(name), offset));
+                                   }
+                                   return result;
+                               })
+        .def("close", [](FileReader & reader) { without_gil([&] { reader.close(); }); })
+        .def("__iter__", [](const std::shared_ptr<FileReader> & reader) { return reader; })
+        .def("__next__", &next_piece)
+        .def("__enter__", [](const std::shared_ptr<FileReader> & reader) { return reader; })
+        .def("__exit__", [](FileReader & reader, const py::args &) { without_gil([&] { reader.close(); }); });
+}

@@ -1,0 +1,192 @@
+#include "data_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "../gguf/error.h"
+
+namespace orin {
+namespace {
+
+constexpr uint64_t alignment_mask = DataFile::alignment - 1;
+
+// Of a file that is not the user's, the system calls every page cached.
+bool may_ask_for_cached_pages(int descriptor, const struct stat & status) {
+    return geteuid() == 0 || geteuid() == status.st_uid ||
+           faccessat(AT_FDCWD, gguf::text("/proc/self/fd/", descriptor).c_str(), W_OK, AT_EACCESS) == 0;
+}
+
+}  // namespace
+
+Descriptor::~Descriptor() {
+    if (number_ >= 0) {
+        close(number_);
+    }
+}
+
+DataFile::DataFile(const std::string & path, Caching caching)
+    : path_(path),
+      caching_(caching),
+      plain_(open_regular(path)),
+      direct_(open_direct(plain_, caching)),
+      is_direct_(direct_.number() >= 0) {
+    look_at_file();
+}
+
+DataFile::DataFile(int descriptor, const std::string & path, Caching caching)
+    : path_(path),
+      caching_(caching),
+      plain_(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)),
+      direct_(open_direct(plain_, caching)),
+      is_direct_(direct_.number() >= 0) {
+    look_at_file();
+}
+
+DataFile::~DataFile() {
+    if (pages_ != nullptr) {
+        munmap(pages_, size_);
+    }
+}
+
+int DataFile::open_regular(const std::string & path) {
+    // O_NONBLOCK: opening a pipe for reading would otherwise wait for a writer.
+    const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) {
+        const std::string why = gguf::text("cannot be opened (", std::strerror(errno), ").");
+        throw gguf::ModelFileError(why, "", std::nullopt).in_file(path);
+    }
+    return descriptor;
+}
+
+// The file that is open as `plain`, whatever its path names by now.
+int DataFile::open_direct(const Descriptor & plain, Caching caching) {
+    if (caching == Caching::keep) {
+        return -1;
+    }
+    return open(gguf::text("/proc/self/fd/", plain.number()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
+}
+
+void DataFile::look_at_file() {
+    struct stat status{};
+    if (fstat(plain_.number(), &status) != 0) {
+        fail_read(0, errno);
+    }
+    if (!S_ISREG(status.st_mode)) {
+        throw gguf::ModelFileError("is not a regular file: give a file.", "", std::nullopt).in_file(path_);
+    }
+    size_ = static_cast<uint64_t>(status.st_size);
+    if (caching_ == Caching::bypass && size_ > 0 && may_ask_for_cached_pages(plain_.number(), status)) {
+        void * const mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, plain_.number(), 0);
+        pages_ = mapped == MAP_FAILED ? nullptr : mapped;
+    }
+}
+
+const uint8_t * DataFile::read(uint64_t offset, size_t n, uint8_t * memory) {
+    if (offset > size_ || n > size_ - offset) {
+        throw gguf::ModelFileError(gguf::text("has ", size_, " bytes, and those from ", offset, " to ", offset + n,
+                                              " are wanted: is it another file than before?"),
+                                   "", offset)
+            .in_file(path_);
+    }
+    if (caching_ == Caching::keep) {
+        // All of it at once: alone, reading ahead goes on by a few pages.
+        posix_fadvise(plain_.number(), static_cast<off_t>(offset), static_cast<off_t>(n), POSIX_FADV_WILLNEED);
+        read_plain(offset, n, memory);
+        return memory;
+    }
+    const bool was_cached = is_cached(offset, n);
+    if (!was_cached && is_direct_) {
+        if (const uint8_t * const data = read_direct(offset, n, memory)) {
+            return data;
+        }
+    }
+    read_plain(offset, n, memory);
+    if (!was_cached) {
+        const uint64_t first = offset & ~alignment_mask;
+        posix_fadvise(plain_.number(), static_cast<off_t>(first), static_cast<off_t>(offset + n - first),
+                      POSIX_FADV_DONTNEED);
+    }
+    return memory;
+}
+
+bool DataFile::is_cached(uint64_t offset, size_t n) const {
+    static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    if (pages_ == nullptr || n == 0) {
+        return false;
+    }
+    const uint64_t first = offset / page * page;
+    std::vector<unsigned char> cached((offset + n - first + page - 1) / page);
+    return mincore(static_cast<uint8_t *>(pages_) + first, offset + n - first, cached.data()) == 0 &&
+           std::all_of(cached.begin(), cached.end(), [](unsigned char c) { return (c & 1) != 0; });
+}
+
+// Null: this file system does not do it after all.
+const uint8_t * DataFile::read_direct(uint64_t offset, size_t n, uint8_t * memory) {
+    const uint64_t first = offset & ~alignment_mask;
+    const uint64_t needed = offset + n - first;
+    const uint64_t whole = (needed + alignment_mask) & ~alignment_mask;
+    uint64_t done = 0;
+    while (done < needed) {
+        const uint64_t aligned = done & ~alignment_mask;
+        const ssize_t got =
+            pread(direct_.number(), memory + aligned, whole - aligned, static_cast<off_t>(first + aligned));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0 && (errno == EINVAL || errno == EFAULT || errno == EOPNOTSUPP)) {
+            is_direct_ = false;
+            return nullptr;
+        }
+        if (got < 0) {
+            fail_read(std::max(first + aligned, offset), errno);
+        }
+        const uint64_t end = aligned + static_cast<uint64_t>(got);
+        if (end <= done) {
+            fail_short(first + end);
+        }
+        done = end;
+    }
+    direct_bytes_ += n;
+    return memory + (offset - first);
+}
+
+void DataFile::read_plain(uint64_t offset, size_t n, uint8_t * memory) {
+    for (size_t done = 0; done < n;) {
+        const ssize_t got = pread(plain_.number(), memory + done, n - done, static_cast<off_t>(offset + done));
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got < 0) {
+            fail_read(offset + done, errno);
+        }
+        if (got == 0) {
+            fail_short(offset + done);
+        }
+        done += static_cast<size_t>(got);
+    }
+}
+
+void DataFile::fail_read(uint64_t offset, int code) const {
+    throw gguf::ModelFileError(gguf::text("cannot be read at byte ", offset, " (", std::strerror(code),
+                                          "): check the disk and the system's log."),
+                               "", offset)
+        .in_file(path_);
+}
+
+void DataFile::fail_short(uint64_t end) const {
+    throw gguf::ModelFileError(gguf::text("ends at byte ", end, ", and had ", size_,
+                                          " bytes when it was opened: something cut it while it was read. Load it "
+                                          "when it is complete."),
+                               "", end)
+        .in_file(path_);
+}
+
+}  // namespace orin
