@@ -49,6 +49,63 @@ class Model:
     def token_bytes(self, token: int, *, special: bool) -> bytes: ...
     def detokenize(self, tokens: list[int], *, special: bool) -> bytes: ...
 
+class QuantizeParams:
+    """What to quantize a model to: see cpp/quantize/quantize.h. Keeps the arrays."""
+
+    def __init__(
+        self,
+        *,
+        file_type: int,  # general.file_type
+        only_copy: bool = ...,
+        pure: bool = ...,
+        allow_requantize: bool = ...,
+        threads: int,
+        buffer_bytes: int,
+        output_type: str | None = ...,
+        embedding_type: str | None = ...,
+        type_patterns: list[tuple[str, str]] = ...,  # regular expression, type
+        importance: dict[str, npt.NDArray[np.float32]] = ...,  # [n_matrices * n_inputs]
+        text_metadata: dict[str, bytes] = ...,
+        number_metadata: dict[str, int] = ...,
+    ) -> None: ...
+
+class QuantizedTensor:
+    """What becomes of a tensor."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def new_type(self) -> str: ...
+    @property
+    def wanted_type(self) -> str: ...  # whose blocks its rows do not divide by, or ""
+    @property
+    def n_inputs(self) -> int: ...
+    @property
+    def n_matrices(self) -> int: ...
+    @property
+    def n_weights(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def new_bytes(self) -> int: ...
+
+def plan_quantization(source: bytes, params: QuantizeParams) -> list[QuantizedTensor]:
+    """What `quantize` would do. Raises UsageError, ModelFileError."""
+
+def quantize(
+    source: bytes, out: bytes, params: QuantizeParams, progress: Callable[[int], None]
+) -> list[QuantizedTensor]:
+    """Write `source` anew; see cpp/quantize/quantize.h for what must be checked before.
+
+    `progress` gets the bytes of the source that are done; what it raises ends the work. Raises
+    ModelFileError for the source, OrinError where `out` cannot be written.
+    """
+
+def needs_importance(type: str) -> bool: ...
+def block_elements(type: str) -> int: ...  # of a weight's type, as in a tensor table
+
 class SamplingParams:
     """What one row of logits is sampled with: see cpp/sampling/params.h."""
 

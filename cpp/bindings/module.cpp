@@ -10,6 +10,7 @@ void bind_gguf(py::module_ & m);
 void bind_loader(py::module_ & m);
 void bind_model(py::module_ & m);
 void bind_pages(py::module_ & m);
+void bind_quantize(py::module_ & m);
 void bind_sampling(py::module_ & m);
 void bind_scheduler(py::module_ & m);
 void bind_testing(py::module_ & m);
@@ -23,6 +24,7 @@ PYBIND11_MODULE(_native, m) {
     bind_loader(m);
     bind_sampling(m);
     bind_model(m);
+    bind_quantize(m);
     bind_engine(m);
     bind_pages(m);
     bind_scheduler(m);

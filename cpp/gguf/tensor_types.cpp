@@ -30,4 +30,13 @@ const TensorType * find_tensor_type(uint32_t id) {
     return nullptr;
 }
 
+const TensorType * find_tensor_type(std::string_view name) {
+    for (const TensorType & type : table) {
+        if (name == type.name) {
+            return &type;
+        }
+    }
+    return nullptr;
+}
+
 }  // namespace orin::gguf

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace orin::gguf {
 
@@ -15,6 +16,9 @@ struct TensorType {
 
 // nullptr for an id that is unknown or no longer in use.
 const TensorType * find_tensor_type(uint32_t id);
+
+// nullptr for a name that there is not. Names are in upper case.
+const TensorType * find_tensor_type(std::string_view name);
 
 namespace type_ids {
 constexpr uint32_t f32 = 0;

@@ -40,6 +40,9 @@ SUBCOMMANDS = {
     "models": Subcommand(
         "orin_llm.cli.models", "app", MODELS, "Fetch, list, inspect and remove models."
     ),
+    "quantize": Subcommand(
+        "orin_llm.cli.quantize", "quantize", MODELS, "Write a model with fewer bits a weight."
+    ),
     "bench": Subcommand("orin_llm.cli.bench", "bench", MACHINE, "Measure speed and memory."),
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."

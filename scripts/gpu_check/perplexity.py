@@ -49,8 +49,6 @@ def compare(on: Sequence[float], off: Sequence[float]) -> Found:
 
 def _quantized(source: Path, context: Context) -> Path:
     """Rows of whole blocks, and a type that real files have: made once."""
-    from gpu_check.quantized_model import write_quantized  # needs what the build step makes
-
     folder = context.work / "models"
     out = folder / f"{source.stem}.wide.{_TYPE}.gguf"
     if not out.exists():
@@ -60,6 +58,11 @@ def _quantized(source: Path, context: Context) -> Path:
             python("orin_llm.cli", "models", "widen", "--force", "-q", str(source), str(wide)),
             "widen",
         )
-        write_quantized(wide, out, _TYPE)
+        context.need(
+            python(
+                "orin_llm.cli", "quantize", "--allow-requantize", "-q", str(wide), str(out), _TYPE
+            ),
+            "quantize",
+        )
         wide.unlink()
     return out

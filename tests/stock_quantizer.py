@@ -1,0 +1,115 @@
+"""llama-cpp-python's own quantizer, in a process of its own: what ours is held against.
+
+Run as a program it is that process: it loads nothing native of this package.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NO_TYPE = 43  # GGML_TYPE_COUNT
+
+
+def stock_quantize(
+    source: Path,
+    out: Path,
+    file_type: int,
+    *,
+    patterns: Sequence[tuple[str, int]] = (),
+    weights: Mapping[str, NDArray[np.float32]] | None = None,
+    metadata: Sequence[tuple[str, str | int]] = (),
+    **fields: bool | int,
+) -> None:
+    """Quantize with the library that the [stock] extra has.
+
+    Args:
+        patterns: regular expressions of tensors' names, and the numbers of ggml's types.
+        weights: of an importance matrix, by tensor.
+        metadata: set in the new file, in this order; numbers as u32.
+        fields: of llama_model_quantize_params, such as pure=True.
+    """
+    tables = {name: values.tolist() for name, values in (weights or {}).items()}
+    request = {
+        "source": str(source), "out": str(out), "file_type": file_type, "fields": fields,
+        "patterns": patterns, "weights": tables, "metadata": metadata,
+    }  # fmt: skip
+    subprocess.run(
+        [sys.executable, __file__], input=json.dumps(request), text=True, check=True, timeout=300
+    )
+
+
+def main() -> None:
+    import llama_cpp
+
+    request = json.load(sys.stdin)
+    quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(
+        lambda level, text, data: None
+    )
+    llama_cpp.llama_log_set(ctypes.cast(quiet, llama_cpp.llama_log_callback), None)
+    params = llama_cpp.llama_model_quantize_default_params()
+    params.ftype = request["file_type"]
+    params.nthread = 2
+    for name, value in request["fields"].items():
+        setattr(params, name, value)
+    kept = [
+        _set(params, "tt_overrides", _patterns(request["patterns"])),
+        _set(params, "imatrix", _weights(request["weights"])),
+        _set(params, "kv_overrides", _metadata(request["metadata"])),
+    ]
+    failed = llama_cpp.llama_model_quantize(
+        request["source"].encode(), request["out"].encode(), params
+    )
+    del kept
+    sys.exit(failed)
+
+
+def _patterns(given: Sequence[tuple[str, int]]) -> list[Any]:
+    from llama_cpp.llama_cpp import llama_model_tensor_override as entry
+
+    return [entry(pattern.encode(), number) for pattern, number in given] + [entry(None, _NO_TYPE)]
+
+
+def _weights(given: Mapping[str, list[float]]) -> list[Any]:
+    from llama_cpp.llama_cpp import llama_model_imatrix_data as entry
+
+    tables = {name: (ctypes.c_float * len(values))(*values) for name, values in given.items()}
+    return [entry(name.encode(), table, len(table)) for name, table in tables.items()] + [entry()]
+
+
+def _metadata(given: Sequence[tuple[str, str | int]]) -> list[Any]:
+    import llama_cpp
+
+    entries = []
+    for key, value in [*given, ("", 0)]:
+        entry = llama_cpp.llama_model_kv_override()
+        entry.key = key.encode()
+        if isinstance(value, str):
+            entry.tag = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_STR
+            entry.value.val_str = value.encode()
+        else:
+            entry.tag = llama_cpp.LLAMA_KV_OVERRIDE_TYPE_INT
+            entry.value.val_i64 = value
+        entries.append(entry)
+    return entries
+
+
+def _set(params: Any, field: str, entries: list[Any]) -> Any:
+    """The last entry only ends the array, which the caller keeps alive."""
+    if len(entries) == 1:
+        return None
+    array = (type(entries[0]) * len(entries))(*entries)
+    setattr(params, field, array)
+    return array
+
+
+if __name__ == "__main__":
+    main()
