@@ -76,7 +76,7 @@ def rms(x: NDArray[np.float64]) -> float:
 LENGTHS = (10, WINDOW - 5, WINDOW, WINDOW + 1, 6 * WINDOW)
 
 
-@pytest.mark.parametrize("kv_type", ["f16", "bf16", "q8_0"])
+@pytest.mark.parametrize("kv_type", ["f16", "bf16", "q8_0", "q8_0:f16", "bf16:q8_0"])
 @pytest.mark.parametrize("kind", MODELS)
 def test_logits_are_stocks_within_rounding(
     model: Callable[..., Path], kind: str, kv_type: str

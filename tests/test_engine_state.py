@@ -190,6 +190,8 @@ def test_the_checksum_is_what_the_description_says(tiny_model: Path, saved: Path
         # The same size with other factors: (52 + 4) * 20 = (24 + 4) * 40.
         ({"row_bytes": 52, "n_tokens": 20}, "another model"),
         ({"kv_type": "q8_0"}, "a KV cache of type q8_0, this one is of type f16"),
+        ({"kv_type": "f16:bf16"}, "a KV cache of type f16:bf16, this one is of type f16"),
+        ({"kv_type": "f16:f16"}, "a KV cache of type f16:f16, this one is of type f16"),
         ({"kv_type": 1}, "kv_type in its header is no str"),
         ({"model": "0" * 64}, "another model"),
         ({"long_context": True}, "a context of more than"),

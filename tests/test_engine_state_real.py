@@ -23,7 +23,7 @@ def answer(engine: Engine, tokens: list[int], n: int = 12) -> Result:
     return completion.result
 
 
-@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0", "q8_0:q4_0"])
 def test_a_restored_conversation_goes_on_as_if_it_had_never_ended(
     smollm2: Path, tmp_path: Path, kv_type: str
 ) -> None:
@@ -99,6 +99,7 @@ def test_a_state_of_a_fine_tuned_model_is_refused(tiny: Engine, tmp_path: Path) 
         (EngineConfig(n_ctx=256, threads=1, hooks=Hooks.none()), "keeps no pages"),
         (EngineConfig(n_ctx=256, threads=1, prefix_cache=False), "--no-prefix-cache"),
         (EngineConfig(n_ctx=256, threads=1, kv_type="bf16"), "of type f16, this one is of type"),
+        (EngineConfig(n_ctx=256, threads=1, kv_type="f16:bf16"), "of type f16, this one .* f16:bf"),
         (EngineConfig(n_ctx=32, threads=1), "holds 56 tokens, the context 32"),
     ],
 )

@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 def describe_backend(engine: Engine) -> dict[str, Any]:
     """`Engine.backend`: plain values, for machine-readable output."""
     runner = engine.runner
-    backend: dict[str, Any] = {"device": engine.model.device, "hooks": _hooks(engine)}
+    backend: dict[str, Any] = {
+        "device": engine.model.device,
+        "hooks": _hooks(engine),
+        "kv_type": engine.config.kv_type,
+    }
     if engine.is_paged:
         backend["kv_memory"] = runner.kv_memory
     if runner.kernels:

@@ -22,6 +22,7 @@ from orin_llm.engine.step_record import StepRecord
 from orin_llm.engine.wakers import LoopWakers
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.gguf.footprint import kv_bytes_per_token
+from orin_llm.gguf.kv_types import require_kv_types
 from orin_llm.host.cpu import read_cpu
 from orin_llm.stats import StatsPublisher
 
@@ -56,7 +57,8 @@ class Engine(Closeable, LoadedModel):
         self.config = config or EngineConfig()
         started = time.monotonic()
         header = read_model_header(path)
-        room = KvRoom.of(header, self.config)  # before anything is loaded
+        require_kv_types(header, self.config.kv_types)  # before anything is loaded
+        room = KvRoom.of(header, self.config)
         super().__init__(path, header, self.config, on_progress)
         self.n_ctx = room.n_ctx
         self.kv_pages = room.pages
@@ -208,9 +210,10 @@ class Engine(Closeable, LoadedModel):
 
         A hook that was asked for and does not serve this model or device is `unavailable`; `note`
         says why pages or sampling are, or which layers and products on a GPU stay llama.cpp's.
-        `kv_memory` is how the KV cache gets memory, or why that does not grow. Where a GPU computes
-        in pages, `kernels` are its choices, and `products` counts those of weights in the latest
-        graph: `ours`, `llama.cpp`, and how many of those cuBLAS makes at most (`cublas`).
+        `kv_type` is that of the KV cache (`q8_0:q4_0` of keys and of values), and `kv_memory` how
+        it gets memory, or why that does not grow. Where a GPU computes in pages, `kernels` are its
+        choices, and `products` counts those of weights in the latest graph: `ours`, `llama.cpp`,
+        and how many of those cuBLAS makes at most (`cublas`).
         """
         return describe_backend(self)
 

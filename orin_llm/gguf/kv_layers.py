@@ -31,11 +31,14 @@ class KvLayer:
 
     Attributes:
         k_elements, v_elements: per token; v is 0 where values are a view of the keys (MLA).
+        k_head, v_head: the same, of one head.
         window: tokens it looks back, 0 for all.
     """
 
     k_elements: int
     v_elements: int
+    k_head: int
+    v_head: int
     window: int
 
 
@@ -96,7 +99,8 @@ def kv_layers(header: Header) -> tuple[KvLayer, ...]:
         width_k, width_v = (k_swa, v_swa) if windows[layer] else (k, v)
         count = 0 if recurrent[layer] else kv_heads[layer]
         if count and width_k:
-            result.append(KvLayer(count * width_k, count * width_v, windows[layer]))
+            elements = count * width_k, count * width_v
+            result.append(KvLayer(*elements, width_k, width_v, windows[layer]))
     return tuple(result)
 
 

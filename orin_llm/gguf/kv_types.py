@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from orin_llm.errors import UsageError
+from orin_llm.gguf.header import Header
+from orin_llm.gguf.kv_layers import kv_layers
 
 
 @dataclass(frozen=True)
@@ -65,3 +67,24 @@ class KvTypes:
     def text(self) -> str:
         """What `parse` reads, in its shortest form."""
         return self.k.name if self.k == self.v else f"{self.k.name}:{self.v.name}"
+
+
+def require_kv_types(header: Header, types: KvTypes) -> None:
+    """Raise UsageError where llama.cpp has no KV cache of these types for a model.
+
+    Heads are whole blocks there; and where values are a view of the keys, there is one type.
+    """
+    for layer in kv_layers(header):
+        parts = ("keys", types.k, layer.k_head), ("values", types.v, layer.v_head)
+        for what, kind, head in parts:
+            if head % kind.block_elements:
+                raise UsageError(
+                    f"the {what} of this model are heads of {head}, and {kind.name} has blocks of "
+                    f"{kind.block_elements}: choose f16 or bf16 for {what} (--kv-type K:V, kv_type "
+                    "in Python)"
+                )
+        if layer.v_head == 0 and types.k != types.v:
+            raise UsageError(
+                f"the values of this model are part of its keys, and {types.text} has two types: "
+                "choose one (--kv-type, kv_type in Python)"
+            )
