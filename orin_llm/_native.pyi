@@ -346,6 +346,21 @@ class FileReader:
     def __enter__(self) -> FileReader: ...
     def __exit__(self, *args: object) -> None: ...
 
+class ImatrixCollector:
+    """Sums up what goes into each product with weights: see cpp/quality/imatrix_collector.h."""
+
+    def __init__(self, model: Model, *, n_ctx: int, threads: int, process_output: bool) -> None: ...
+    def add_window(self, tokens: list[int] | npt.NDArray[np.int32]) -> None:
+        """Of at most n_ctx tokens. Its sums are added as a whole, or not at all: on Ctrl-C, too."""
+
+    def put(
+        self, name: bytes, sums: npt.NDArray[np.float32], counts: npt.NDArray[np.int64]
+    ) -> None:
+        """What is known of a tensor before: ([n_counts, n], [n_counts])."""
+
+    def entries(self) -> dict[str, tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]]:
+        """(sums [n_counts, n], counts [n_counts]) by the tensor's name."""
+
 class PagedKv:
     """Which page of the KV pool holds which tokens of which sequence: see cpp/pages/paged_kv.h.
 

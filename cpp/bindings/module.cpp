@@ -7,6 +7,7 @@ namespace py = pybind11;
 
 void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
+void bind_imatrix(py::module_ & m);
 void bind_loader(py::module_ & m);
 void bind_model(py::module_ & m);
 void bind_pages(py::module_ & m);
@@ -26,6 +27,7 @@ PYBIND11_MODULE(_native, m) {
     bind_model(m);
     bind_quantize(m);
     bind_engine(m);
+    bind_imatrix(m);
     bind_pages(m);
     bind_scheduler(m);
     py::module_ testing = m.def_submodule("testing", "Parts on their own, for tests.");
