@@ -234,10 +234,13 @@ def test_a_layer_of_a_decode_step_is_eight_launches(
     assert launches_of_a_layer(emulated, open_model, MADE[name]) == (8, 0)
 
 
-def test_a_quantized_cache_adds_the_rotation_of_attentions_result_and_its_rows(
-    emulated: EmulatedGpu, open_model: Open
+@pytest.mark.parametrize(
+    ("kv_type", "expected"), [("q8_0", (9, 1)), ("f16:q8_0", (9, 1)), ("q8_0:f16", (8, 0))]
+)
+def test_quantized_values_add_the_rotation_of_attentions_result_and_its_rows(
+    emulated: EmulatedGpu, open_model: Open, kv_type: str, expected: tuple[int, int]
 ) -> None:
-    assert launches_of_a_layer(emulated, open_model, MADE["llama"], kv_type="q8_0") == (9, 1)
+    assert launches_of_a_layer(emulated, open_model, MADE["llama"], kv_type=kv_type) == expected
 
 
 def test_a_captured_step_has_the_same_launches(emulated: EmulatedGpu, open_model: Open) -> None:

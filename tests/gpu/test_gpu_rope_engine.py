@@ -79,7 +79,9 @@ def rms(x: NDArray[np.float64]) -> float:
     return float(np.sqrt((x * x).mean()))
 
 
-@pytest.mark.parametrize("kv_type", ["f16", "bf16", "q8_0", "q4_0"])
+@pytest.mark.parametrize(
+    "kv_type", ["f16", "bf16", "q8_0", "q4_0", "q8_0:q4_0", "f16:q4_0", "q8_0:bf16"]
+)
 def test_every_kv_type_has_the_logits_of_llama_cpps_nodes(
     both: Callable[..., tuple[Engine, Engine]], kv_type: str
 ) -> None:
@@ -108,6 +110,7 @@ SHARED = "later layers read its cells"
         pytest.param(windowed_models.gemma3(), "f16", 3, 0, "", id="gemma3"),
         pytest.param(windowed_models.gemma3(), "q8_0", 3, 0, "", id="gemma3-q8_0"),
         pytest.param(windowed_models.gemma2(), "q8_0", 2, 0, "", id="gemma2-q8_0"),
+        pytest.param(windowed_models.gemma2(), "f16:q8_0", 2, 0, "", id="gemma2-f16-q8_0"),
         pytest.param(windowed_models.gpt_oss(), "bf16", 2, 0, "", id="gpt-oss-bf16"),
         pytest.param(windowed_models.cohere2(), "f16", 1, 1, NO_ROPE, id="cohere2"),
         pytest.param(windowed_models.gemma4(), "f16", 2, 2, SHARED, id="gemma4"),

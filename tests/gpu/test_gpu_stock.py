@@ -20,7 +20,7 @@ def texts_agree(engines: list[Engine], prompt: list[int], n: int) -> bool:
     return on_gpu.agrees_with(on_cpu, TIE)
 
 
-@pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
+@pytest.mark.parametrize("kv_type", ["f16", "q8_0", "q8_0:f16"])
 def test_a_small_model_writes_the_text_that_the_cpu_writes(
     open_engine: OpenEngine, model: Path, kv_type: str
 ) -> None:
