@@ -18,7 +18,7 @@ class StockLlama(Peer):
     """A running process. Leaving the context ends it."""
 
     def __init__(self, path: Path, **options: Any) -> None:
-        super().__init__(Path(__file__), {"model_path": str(path), **options})
+        super().__init__([__file__], {"model_path": str(path), **options})
 
     def get(self, name: str) -> Any:
         """An attribute of the Llama there."""

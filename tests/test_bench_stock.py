@@ -103,7 +103,7 @@ def test_the_last_words_of_a_peer_that_died_are_told(tmp_path: Path) -> None:
         "os.abort()\n"
     )
     with (
-        Peer(program, {"ready": True}) as peer,
+        Peer([str(program)], {"ready": True}) as peer,
         pytest.raises(OrinError, match=r"ended with status -6: GGML_ASSERT\(x > 0\) failed$"),
     ):
         peer.ask({})

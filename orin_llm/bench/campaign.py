@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from orin_llm.bench.environment import environment
 from orin_llm.bench.records import Run
@@ -22,15 +22,20 @@ from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.errors import UsageError
 from orin_llm.models.describe import context
 
+Work_contra = TypeVar("Work_contra", contravariant=True)
+Record_co = TypeVar("Record_co", covariant=True)
+Work = TypeVar("Work")
+Record = TypeVar("Record")
 
-class Contender(Protocol):
-    """Whoever can run a workload."""
+
+class Contender(Protocol[Work_contra, Record_co]):
+    """Whoever can do some work, and give a record of it."""
 
     @property
     def settings(self) -> dict[str, object]:
         """`name` first."""
 
-    def run(self, workload: Workload) -> Run: ...
+    def run(self, work: Work_contra, /) -> Record_co: ...
 
 
 @dataclass(frozen=True)
@@ -79,11 +84,11 @@ class Campaign:
             )
 
 
-Load = Callable[[Path, EngineConfig], Engine]
+MakeEngine = Callable[[Path, EngineConfig], Engine]
 Say = Callable[[str], None]
 
 
-def measure(campaign: Campaign, load: Load, say: Say) -> Iterator[Report]:
+def measure(campaign: Campaign, load: MakeEngine, say: Say) -> Iterator[Report[Result]]:
     """Run everything; a report of each workload on each engine as soon as it ends.
 
     Args:
@@ -97,7 +102,7 @@ def measure(campaign: Campaign, load: Load, say: Say) -> Iterator[Report]:
     """
     if campaign.stock:
         require_stock()
-    sized = _sized_configs(campaign)
+    sized = sized_configs(campaign)
     where: dict[str, Any] = {}
     for config in sized:
         with ExitStack() as engines:
@@ -109,12 +114,13 @@ def measure(campaign: Campaign, load: Load, say: Say) -> Iterator[Report]:
             require_full_chunks(campaign.scenarios, runners[0].engine.chunk_size)
             if campaign.ab is not None:
                 runners.append(start(_alike(runners[0], campaign.ab)))
-            where = where or environment(runners[0].engine)
+            first = runners[0].engine
+            where = where or environment(first.model_path, first.header, first.backend["device"])
             for scenario in campaign.scenarios:
                 yield Report(where, tuple(_turns(campaign, scenario, runners, say)))
 
 
-def _sized_configs(campaign: Campaign) -> list[EngineConfig]:
+def sized_configs(campaign: Campaign) -> list[EngineConfig]:
     """The configurations with room for every scenario; UsageError where that cannot be."""
     header = read_model_header(campaign.model)
     found = []
@@ -156,7 +162,7 @@ def _turns(
 ) -> list[Result]:
     engine = runners[0].engine
     with ExitStack() as peers:
-        contenders: list[Contender] = [*runners]
+        contenders: list[Contender[Workload, Run]] = [*runners]
         if campaign.stock:
             peer = StockPeer(
                 campaign.model,
@@ -183,24 +189,24 @@ def _turns(
 
 
 def alternate(
-    contenders: Sequence[Contender],
-    workload: Workload,
+    contenders: Sequence[Contender[Work, Record]],
+    work: Work,
     warmup: int,
     repetitions: int,
     say: Say,
-) -> list[list[Run]]:
-    """The runs of each contender. They take turns; every other round goes backwards.
+) -> list[list[Record]]:
+    """The records of each contender. They take turns; every other round goes backwards.
 
     So a machine that becomes slower or faster meanwhile favours none of them.
     """
-    runs: list[list[Run]] = [[] for _ in contenders]
+    records: list[list[Record]] = [[] for _ in contenders]
     for number in range(warmup + repetitions):
-        order = list(zip(contenders, runs, strict=True))
+        order = list(zip(contenders, records, strict=True))
         counted = number - warmup + 1
         what = f"{counted}/{repetitions}" if counted > 0 else "warm-up"
-        for contender, its_runs in order if number % 2 == 0 else reversed(order):
+        for contender, its_records in order if number % 2 == 0 else reversed(order):
             say(f"{what}: {contender.settings['name']}")
-            run = contender.run(workload)
+            record = contender.run(work)
             if counted > 0:
-                its_runs.append(run)
-    return runs
+                its_records.append(record)
+    return records

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from orin_llm.engine import Engine
 from orin_llm.extension import load_extension
+from orin_llm.gguf.footprint import weight_bytes
+from orin_llm.gguf.header import Header
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.repository import commit
 from orin_llm.models.describe import parameters, quant
@@ -14,24 +15,28 @@ from orin_llm.models.describe import parameters, quant
 _PACKAGE = Path(__file__).parent.parent
 
 
-def environment(engine: Engine) -> dict[str, Any]:
-    """For every report. `commit` is None where the program does not run from its repository."""
+def environment(path: Path, header: Header, device: str) -> dict[str, Any]:
+    """For every report. `commit` is None where the program does not run from its repository.
+
+    Args:
+        path: of the model, whose header this is.
+        device: where the engine computes.
+    """
     build = load_extension().build_info()
     cpu = read_cpu()
-    header = engine.header
     return {
         "version": build["version"],
         "commit": commit(_PACKAGE),
         "llama_cpp": build["llama_cpp"],
         "upstream_commit": build["upstream_commit"],
         "model": {
-            "name": engine.model_path.stem,
-            "quant": quant(header, engine.model_path.name),
+            "name": path.stem,
+            "quant": quant(header, path.name),
             "parameters": parameters(header),
-            "bytes": sum(tensor.nbytes for tensor in header.tensors),
+            "bytes": weight_bytes(header),
         },
         "machine": {
-            "device": engine.backend["device"],
+            "device": device,
             "cpu": cpu.model,
             "architecture": cpu.architecture,
             "cores": cpu.physical_cores,

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from orin_llm.bench.distribution import Spread
 from orin_llm.bench.result import Report, Result
+from orin_llm.bench.tables import Row, figure, machine_lines, number, ratio, table
 from orin_llm.host.units import size_text
-from orin_llm.models.describe import count_text
 from orin_llm.percentile import PERCENTS
 
 EXCLUDED = (
@@ -40,10 +39,8 @@ _LATENCIES = {
 }
 _VARIED = {"threads": "t", "chunk_size": "c", "page_size": "page ", "kv_type": ""}
 
-Row = list[str]
 
-
-def to_markdown(report: Report) -> str:
+def to_markdown(report: Report[Result]) -> str:
     """What was measured where, then a table for each kind of figure that there is."""
     results = report.results
     tables = [
@@ -59,10 +56,7 @@ def to_markdown(report: Report) -> str:
 
 
 def _head(environment: Mapping[str, Any], results: Sequence[Result]) -> list[str]:
-    model, machine, first = environment["model"], environment["machine"], results[0]
-    program = f"orin-llm {environment['version']}"
-    if environment["commit"]:
-        program += f" ({environment['commit']})"
+    first = results[0]
     same = [
         f"{name} {value}"
         for name in _VARIED
@@ -70,11 +64,7 @@ def _head(environment: Mapping[str, Any], results: Sequence[Result]) -> list[str
         if name not in _differing(results)
     ]
     return [
-        f"{program}, {environment['llama_cpp']}  ",
-        f"model {model['name']}: {model['quant']}, {count_text(model['parameters'])} parameters, "
-        f"{size_text(model['bytes'])}  ",
-        f"{machine['cpu']} ({machine['architecture']}), {machine['cores']} cores, "
-        f"device {machine['device']}  ",
+        *machine_lines(environment),
         f"{', '.join(same)}; {first.repetitions} repetition{'s' * (first.repetitions != 1)} after "
         f"{first.warmup} to warm up, greedy, seed {first.seed}",
         "",
@@ -111,12 +101,12 @@ def _rates(results: Sequence[Result]) -> str:
     rows = [
         [
             *names,
-            *(f"{_figure(result.figures.get(name))}" for name in columns),
+            *(f"{figure(result.figures.get(name))}" for name in columns),
             str(result.peak_concurrency),
         ]
         for names, result in zip(_names(results), results, strict=True)
     ]
-    return _table("workload", "engine", *columns.values(), "at once", rows=rows)
+    return table("workload", "engine", *columns.values(), "at once", rows=rows)
 
 
 def _latencies(results: Sequence[Result]) -> str:
@@ -125,9 +115,9 @@ def _latencies(results: Sequence[Result]) -> str:
         for name, text in _LATENCIES.items():
             if found := result.latency[name]:
                 values = [found.mean, *(getattr(found, f"p{p}") for p in PERCENTS)]
-                rows.append([*names, text, *map(_number, values)])
+                rows.append([*names, text, *map(number, values)])
     heads = ("workload", "engine", "ms", "mean", *(f"p{p}" for p in PERCENTS))
-    return _table(*heads, rows=rows)
+    return table(*heads, rows=rows)
 
 
 def _speedups(results: Sequence[Result]) -> str:
@@ -139,19 +129,19 @@ def _speedups(results: Sequence[Result]) -> str:
             first = names[1]
             continue
         ratios = (result.speedup.get(name) for name in _RATIOS)
-        rows.append([names[0], f"{first} over {names[1]}", *map(_ratio, ratios)])
-    return _table("workload", "times as fast", *_RATIOS.values(), rows=rows)
+        rows.append([names[0], f"{first} over {names[1]}", *map(ratio, ratios)])
+    return table("workload", "times as fast", *_RATIOS.values(), rows=rows)
 
 
 def _own_figures(results: Sequence[Result]) -> str:
     known = {**_RATES, **_RATIOS}
     rows = [
-        [*names, name, *map(_number, (found.median, found.min, found.max))]
+        [*names, name, *map(number, (found.median, found.min, found.max))]
         for names, result in zip(_names(results), results, strict=True)
         for name, found in result.figures.items()
         if name not in known
     ]
-    return _table("workload", "engine", "figure", "median", "min", "max", rows=rows)
+    return table("workload", "engine", "figure", "median", "min", "max", rows=rows)
 
 
 def _kv(results: Sequence[Result]) -> str:
@@ -172,46 +162,4 @@ def _kv(results: Sequence[Result]) -> str:
         if result.kv
     ]
     heads = ("KV used", "committed", "bytes / tokens' own", "fragmentation", "page hits")
-    return _table("workload", "engine", *heads, rows=rows)
-
-
-def _table(*heads: str, rows: Iterable[Row]) -> str:
-    """A table whose columns line up, numbers to the right; nothing without rows."""
-    body = [list(row) for row in rows]
-    if not body:
-        return ""
-    text_columns = [any(not _is_number(row[c]) for row in body) for c in range(len(heads))]
-    widths = [max(len(line[c]) for line in [list(heads), *body]) for c in range(len(heads))]
-
-    def line(cells: Sequence[str]) -> str:
-        padded = (
-            cell.ljust(width) if is_text else cell.rjust(width)
-            for cell, width, is_text in zip(cells, widths, text_columns, strict=True)
-        )
-        return f"| {' | '.join(padded)} |"
-
-    rule = "|".join(
-        "-" * (width + 2) if is_text else "-" * (width + 1) + ":"
-        for width, is_text in zip(widths, text_columns, strict=True)
-    )
-    return "\n".join([line(heads), f"|{rule}|", *map(line, body), ""])
-
-
-def _is_number(cell: str) -> bool:
-    return cell == "" or cell[0].isdigit()
-
-
-def _figure(spread: Spread | None) -> str:
-    if spread is None:
-        return ""
-    digits = 1 if spread.mean < 1000 else 0
-    return f"{spread.mean:.{digits}f} ± {spread.std:.{digits}f}"
-
-
-def _ratio(spread: Spread | None) -> str:
-    return f"{spread.median:.3f} ({spread.min:.3f} … {spread.max:.3f})" if spread else ""
-
-
-def _number(value: float) -> str:
-    digits = 3 if value < 10 else 1 if value < 1000 else 0
-    return f"{value:.{digits}f}"
+    return table("workload", "engine", *heads, rows=rows)

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
+from collections.abc import Sequence
 from tempfile import TemporaryFile
 from typing import Any
 
@@ -19,13 +19,20 @@ class Peer(Closeable):
 
     The program reads one JSON object a line and answers each with one: first `settings`, then the
     requests. An answer with "error" is a failure.
+
+    Args:
+        arguments: of the Python interpreter: a program's path, or `-m` and a module.
+        name: what errors call it.
     """
 
-    def __init__(self, program: Path, settings: dict[str, Any]) -> None:
+    def __init__(
+        self, arguments: Sequence[str], settings: dict[str, Any], name: str = "stock peer"
+    ) -> None:
+        self._name = name
         # A pipe that nobody reads would fill up.
         self._stderr = TemporaryFile("w+", errors="replace")  # noqa: SIM115
         self._process = subprocess.Popen(
-            [sys.executable, str(program)],
+            [sys.executable, *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
@@ -55,10 +62,10 @@ class Peer(Closeable):
             line = ""
         if not line:
             status = self._process.wait()
-            raise OrinError(f"the stock peer ended with status {status}: {self._last_words()}")
+            raise OrinError(f"the {self._name} ended with status {status}: {self._last_words()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise OrinError(f"the stock peer failed: {answer['error']}")
+            raise OrinError(f"the {self._name} failed: {answer['error']}")
         return answer
 
     def _last_words(self) -> str:

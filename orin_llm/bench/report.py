@@ -1,4 +1,4 @@
-"""Results as text: one schema for JSON, JSON lines and CSV; Markdown is made in its own file."""
+"""Results as text: one schema for JSON, JSON lines and CSV; Markdown is each kind's own."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from orin_llm.bench.markdown import to_markdown
-from orin_llm.bench.result import Report
+from orin_llm.bench.result import R, Report
+from orin_llm.bench.start_markdown import starts_to_markdown
+from orin_llm.bench.start_result import StartResult
 
 
-def to_json(report: Report) -> str:
+def to_json(report: Report[R]) -> str:
     """One object: the environment, and `results`."""
     results = [result.to_dict() for result in report.results]
     return json.dumps({**report.environment, "results": results}, indent=2) + "\n"
 
 
-def to_jsonl(report: Report) -> str:
+def to_jsonl(report: Report[R]) -> str:
     """One object for each result, each with the environment."""
     return "".join(
         json.dumps({**report.environment, **result.to_dict()}) + "\n" for result in report.results
     )
 
 
-def to_csv(report: Report) -> str:
+def to_csv(report: Report[R]) -> str:
     """One line for each result; columns are the paths of the JSON: `latency.ttft_ms.p50`."""
     rows = [dict(flatten({**report.environment, **r.to_dict()})) for r in report.results]
     columns = dict.fromkeys(name for row in rows for name in row)
@@ -47,8 +49,14 @@ def flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
             yield path + name, value
 
 
-FORMATS: dict[str, Callable[[Report], str]] = {
-    "md": to_markdown,
+def _to_markdown(report: Report[Any]) -> str:
+    if all(isinstance(result, StartResult) for result in report.results):
+        return starts_to_markdown(report)
+    return to_markdown(report)
+
+
+FORMATS: dict[str, Callable[[Report[Any]], str]] = {
+    "md": _to_markdown,
     "json": to_json,
     "jsonl": to_jsonl,
     "csv": to_csv,

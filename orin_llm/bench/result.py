@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 from orin_llm.bench.distribution import Distribution, Spread
 from orin_llm.bench.metrics import (
@@ -57,15 +57,24 @@ class Result:
         return asdict(self)
 
 
+class Reported(Protocol):
+    """What a report is made of."""
+
+    def to_dict(self) -> dict[str, Any]: ...
+
+
+R = TypeVar("R", bound=Reported)
+
+
 @dataclass(frozen=True)
-class Report:
+class Report(Generic[R]):
     """Results of a campaign, and what was measured where (see environment.py)."""
 
     environment: dict[str, Any]
-    results: tuple[Result, ...]
+    results: tuple[R, ...]
 
     @classmethod
-    def joined(cls, reports: Sequence[Report]) -> Report:
+    def joined(cls, reports: Sequence[Report[R]]) -> Report[R]:
         """The results of several reports, one at least, of the same environment."""
         return cls(reports[0].environment, tuple(r for report in reports for r in report.results))
 

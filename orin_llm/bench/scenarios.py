@@ -9,7 +9,8 @@ from pathlib import Path
 from orin_llm.bench.interference import Interference
 from orin_llm.bench.lengths import parse_lengths, parse_numbers
 from orin_llm.bench.shared_prefix import SharedPrefix
-from orin_llm.bench.streams import Streams, Traced
+from orin_llm.bench.starts import CACHES, Cache
+from orin_llm.bench.streams import OneToken, Streams, Traced
 from orin_llm.bench.trace import read_trace
 from orin_llm.bench.workload import Scenario
 from orin_llm.errors import UsageError
@@ -22,6 +23,7 @@ DEFAULTS = {
         "-np": "4", "-p": "64", "-n": "128", "--long-prompt": "4096", "--short-prompt": "32"
     },
     "shared-prefix": {"-np": "4", "-p": "32", "-n": "16", "--system-tokens": "1500"},
+    "load": {"-p": "32", "--page-cache": ",".join(CACHES)},
 }  # fmt: skip
 _TRACE_FLAGS = {"-np": "4"}
 
@@ -54,7 +56,24 @@ def scenarios(
     return tuple(_combinations(workload, flags))
 
 
+def caches(given: dict[str, str]) -> tuple[Cache, ...]:
+    """The states of the page cache that load is to start in.
+
+    Raises:
+        UsageError: there is no such state.
+    """
+    names = [name.strip() for name in {**DEFAULTS["load"], **given}["--page-cache"].split(",")]
+    for name in names:
+        if name not in CACHES:
+            raise UsageError(f"--page-cache has {name!r}: expected {' or '.join(CACHES)}, or both")
+    return tuple(cache for cache in CACHES if cache in names)
+
+
 def _combinations(workload: str, flags: dict[str, str]) -> Iterator[Scenario]:
+    if workload == "load":
+        for length in parse_numbers(flags["-p"], "-p", 1):
+            yield OneToken(length)
+        return
     prompts, answers = parse_lengths(flags["-p"], "-p"), parse_lengths(flags["-n"], "-n")
     least = 2 if workload == "shared-prefix" else 1
     parallel = parse_numbers(flags.get("-np", "1"), "-np", least)

@@ -52,7 +52,7 @@ class StockPeer(Peer):
             "n_seq": n_seq,
         }
         program = Path(__file__).with_name("stock_peer.py")
-        super().__init__(program, {"path": str(model), **settings})
+        super().__init__([str(program)], {"path": str(model), **settings})
         self.settings: dict[str, object] = {"name": "stock", **settings}
 
     def greedy(self, prompt: Sequence[int], n: int) -> tuple[list[int], list[float]]:

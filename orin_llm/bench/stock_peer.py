@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -45,14 +46,12 @@ class Peer:
         n_seq: int = 1,
         kv_type: str = "f16",
     ) -> None:
-        self._log = llama_cpp.llama_log_callback(lambda level, text, data: None)
-        llama_cpp.llama_log_set(self._log, ctypes.c_void_p(0))
+        # A function of C that changes nothing: one of Python would take its time at every line of
+        # the thousand that a load writes.
+        silence = ctypes.cast(ctypes.CDLL(None).abs, llama_cpp.llama_log_callback)
+        llama_cpp.llama_log_set(silence, ctypes.c_void_p(0))
         llama_cpp.llama_backend_init()
-        self.model = llama_cpp.llama_model_load_from_file(
-            path.encode(), llama_cpp.llama_model_default_params()
-        )
-        if not self.model:
-            raise RuntimeError(f"stock llama.cpp cannot load {path}")
+        self._load(path)
         self.chunk_size = max(chunk_size, n_seq)
         params = llama_cpp.llama_context_default_params()
         params.n_ctx = n_ctx * n_seq
@@ -71,6 +70,13 @@ class Peer:
         self.n_vocab = llama_cpp.llama_vocab_n_tokens(self.vocab)
         self.sampler = llama_cpp.llama_sampler_init_greedy()
         self.batch = llama_cpp.llama_batch_init(self.chunk_size, 0, 1)
+
+    def _load(self, path: str) -> None:
+        self.model = llama_cpp.llama_model_load_from_file(
+            os.fsencode(path), llama_cpp.llama_model_default_params()
+        )
+        if not self.model:
+            raise RuntimeError(f"stock llama.cpp cannot load {path}")
 
     def _forget(self) -> None:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.context), False)

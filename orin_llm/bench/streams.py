@@ -72,6 +72,25 @@ class Streams:
         return {}
 
 
+class OneToken(Streams):
+    """What is asked at the end of a start: one prompt, one token."""
+
+    def __init__(self, prompt: int) -> None:
+        super().__init__(1, Lengths(prompt, prompt), Lengths(1, 1))
+
+    @property
+    def label(self) -> str:
+        return f"load p{self.prompt}"
+
+    @property
+    def settings(self) -> dict[str, object]:
+        return {"workload": "load", "prompt_tokens": self.prompt.setting}
+
+    @property
+    def length_flags(self) -> str:
+        return "-p"
+
+
 @dataclass(frozen=True)
 class Traced:
     """Requests that come when a trace says, at most `streams` running at the same time."""

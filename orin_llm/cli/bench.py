@@ -14,7 +14,7 @@ from orin_llm.cli.options import flag
 from orin_llm.errors import OrinError, UsageError
 
 if TYPE_CHECKING:
-    from orin_llm.bench.result import Report, Result
+    from orin_llm.bench.result import R, Report
 
 REPORT = "Repetitions and output"
 
@@ -27,7 +27,8 @@ def bench(
         typer.Argument(
             metavar="[WORKLOAD]",
             help="single: one request. concurrent: many at once. interference: a long prompt comes "
-            "while streams decode. shared-prefix: a system prompt that requests share.",
+            "while streams decode. shared-prefix: a system prompt that requests share. load: from "
+            "nothing to the first token.",
         ),
     ] = "single",
     *,
@@ -53,6 +54,7 @@ def bench(
     """
     from orin_llm.bench.campaign import Campaign, measure
     from orin_llm.bench.report import FORMATS
+    from orin_llm.bench.start_campaign import measure_starts
     from orin_llm.cli.progress import load_engine, reporter
     from orin_llm.engine import Hooks
     from orin_llm.models.store import resolve
@@ -70,13 +72,18 @@ def bench(
         warmup=warmup,
         seed=seed,
     )
+    n_workloads = len(campaign.configs) * len(campaign.scenarios)
     with reporter(quiet) as progress:
+        if workload == "load":
+            caches = load.caches()
+            starts = measure_starts(campaign, caches, progress.message)
+            _print_results(starts, layout, n_workloads * len(caches))
+            return
         reports = measure(
             campaign,
             lambda path, config: load_engine(path, config, quiet=quiet),
             progress.message,
         )
-        n_workloads = len(campaign.configs) * len(campaign.scenarios)
         results = _print_results(reports, layout, n_workloads)
     failed = sum(result.failed for result in results)
     if failed:
@@ -95,7 +102,7 @@ def _layout(ctx: typer.Context, output: str, as_json: bool) -> str:
     return "json"
 
 
-def _print_results(reports: Iterator[Report], layout: str, n_workloads: int) -> tuple[Result, ...]:
+def _print_results(reports: Iterator[Report[R]], layout: str, n_workloads: int) -> tuple[R, ...]:
     """JSON lines as soon as they are there; else all at the end, also where that is an error.
 
     Ctrl-C, too, loses nothing but a JSON object, whose reader would take it for the whole; stderr
@@ -104,7 +111,7 @@ def _print_results(reports: Iterator[Report], layout: str, n_workloads: int) -> 
     from orin_llm.bench.report import FORMATS
     from orin_llm.bench.result import Report
 
-    finished: list[Report] = []
+    finished: list[Report[R]] = []
     at_once = layout == "jsonl"
     interrupted = False
     try:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from orin_llm.cli.options import (
     MODEL,
+    CheckTensorsFlag,
     GpuLayersFlag,
     HooksFlag,
     KernelsFlag,
     KvMemoryFlag,
+    MmapFlag,
     ModelFlag,
     PrefixCacheFlag,
     flag,
@@ -21,6 +23,7 @@ from orin_llm.errors import UsageError
 from orin_llm.models.names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
+    from orin_llm.bench.starts import Cache
     from orin_llm.bench.workload import Scenario
     from orin_llm.engine import EngineConfig
 
@@ -82,11 +85,29 @@ class WorkloadOptions:
         str | None,
         flag("--system-tokens", panel=WORKLOAD, help="shared-prefix: tokens of what is shared."),
     ] = None
+    page_cache: Annotated[
+        str | None,
+        flag(
+            "--page-cache",
+            panel=WORKLOAD,
+            metavar="cold,warm",
+            help="load: whether the file is in the page cache before.",
+        ),
+    ] = None
 
     def scenarios(self, workload: str) -> tuple[Scenario, ...]:
         """All combinations; UsageError where a flag cannot be."""
         from orin_llm.bench.scenarios import scenarios
 
+        return scenarios(workload, self._given(), self.trace)
+
+    def caches(self) -> tuple[Cache, ...]:
+        """For load: the states of the page cache; UsageError where there is no such state."""
+        from orin_llm.bench.scenarios import caches
+
+        return caches(self._given())
+
+    def _given(self) -> dict[str, str]:
         flags = {
             "-p": self.prompt_tokens,
             "-n": self.max_tokens,
@@ -95,9 +116,9 @@ class WorkloadOptions:
             "--long-prompt": self.long_prompt,
             "--short-prompt": self.short_prompt,
             "--system-tokens": self.system_tokens,
+            "--page-cache": self.page_cache,
         }
-        given = {name: value for name, value in flags.items() if value is not None}
-        return scenarios(workload, given, self.trace)
+        return {name: value for name, value in flags.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -129,6 +150,8 @@ class EnginesOptions:
     prefix_cache: PrefixCacheFlag = True
     hooks: HooksFlag = "all"
     kernels: KernelsFlag = None
+    mmap: MmapFlag = True
+    check_tensors: CheckTensorsFlag = False
 
     def configs(self) -> tuple[EngineConfig, ...]:
         """One configuration for each combination; UsageError where a value cannot be."""
@@ -145,6 +168,8 @@ class EnginesOptions:
                 gpu_layers=self.gpu_layers,
                 kv_memory=self.kv_memory,
                 prefix_cache=self.prefix_cache,
+                use_mmap=self.mmap,
+                check_tensors=self.check_tensors,
                 hooks=Hooks.parse(self.hooks),
                 kernels=kernels,
             )

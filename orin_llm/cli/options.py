@@ -69,6 +69,22 @@ HooksFlag = Annotated[
         "pages, attention, sampling, uploads, lanes, gather, matrices, growth.",
     ),
 ]
+MmapFlag = Annotated[
+    bool,
+    flag(
+        "--mmap/--no-mmap",
+        panel=MODEL,
+        help="CPU: map the file, shared with other processes; or read it.",
+    ),
+]
+CheckTensorsFlag = Annotated[
+    bool,
+    flag(
+        "--check-tensors/--no-check-tensors",
+        panel=MODEL,
+        help="Refuse a file whose weights are not all finite.",
+    ),
+]
 KernelsFlag = Annotated[
     str | None,
     flag(
@@ -115,6 +131,8 @@ class EngineOptions:
     prefix_cache: PrefixCacheFlag = True
     hooks: HooksFlag = "all"
     kernels: KernelsFlag = None
+    mmap: MmapFlag = True
+    check_tensors: CheckTensorsFlag = False
 
     def config(self) -> EngineConfig:
         """The engine's configuration; UsageError where a value cannot be."""
@@ -131,6 +149,8 @@ class EngineOptions:
             page_size=self.page_size,
             kv_memory=self.kv_memory,
             prefix_cache=self.prefix_cache,
+            use_mmap=self.mmap,
+            check_tensors=self.check_tensors,
         )
 
 

@@ -91,6 +91,7 @@ class EngineConfig:
             half of the memory that is free.
         prefix_cache: find the beginnings of earlier prompts in the cache again.
         use_mmap: map the file where that helps (CPU) instead of reading it.
+        check_tensors: refuse a file whose weights are not all finite; a load takes longer then.
         publish: let the user's tools read the statistics on a Unix socket (orin_llm.stats).
     """
 
@@ -106,6 +107,7 @@ class EngineConfig:
     kv_memory: str | int | None = None
     prefix_cache: bool = True
     use_mmap: bool = True
+    check_tensors: bool = False
     publish: bool = True
 
     def __post_init__(self) -> None:

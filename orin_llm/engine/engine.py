@@ -16,6 +16,7 @@ from orin_llm.closeable import Closeable
 from orin_llm.engine.backend import describe_backend
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.kv_memory import KvMemory, KvRoom
+from orin_llm.engine.load_times import LoadTimes
 from orin_llm.engine.loaded_model import LoadedModel, read_model_header
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.engine.step_record import StepRecord
@@ -59,7 +60,9 @@ class Engine(Closeable, LoadedModel):
         header = read_model_header(path)
         require_kv_types(header, self.config.kv_types)  # before anything is loaded
         room = KvRoom.of(header, self.config)
+        checked_ms = (time.monotonic() - started) * 1e3
         super().__init__(path, header, self.config, on_progress)
+        loaded = time.monotonic()
         self.n_ctx = room.n_ctx
         self.kv_pages = room.pages
         self.more_room = room.choice
@@ -83,6 +86,14 @@ class Engine(Closeable, LoadedModel):
         self._process = os.getpid()
         self._at_exit = weakref.finalize(self, _stop, self._process, self._runner, self._wakers)
         self.load_ms = (time.monotonic() - started) * 1e3
+        self.load = LoadTimes(
+            open_ms=checked_ms + self.weights_times[0],
+            read_ms=self.weights_times[1],
+            upload_ms=0.0,
+            warmup_ms=(time.monotonic() - loaded) * 1e3,
+            weights_bytes=sum(t.nbytes for t in header.tensors),
+            direct=False,
+        )
         self.publisher = StatsPublisher(self) if self.config.publish else None
 
     @property

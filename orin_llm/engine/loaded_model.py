@@ -35,8 +35,10 @@ class LoadedModel:
         self.header = header
         weights_bytes = sum(tensor.nbytes for tensor in header.tensors)
         started = time.monotonic()
+        begun: list[float] = []
 
         def report(fraction: float) -> None:
+            begun.append(time.monotonic())
             if on_progress is not None:
                 elapsed = time.monotonic() - started
                 on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
@@ -49,6 +51,10 @@ class LoadedModel:
                 table_on_gpu=_table_on_gpu(header, config),
             ),
             report,
+        )
+        self.weights_times = (
+            (begun[0] - started) * 1e3,
+            (time.monotonic() - begun[0]) * 1e3,
         )
 
     @property

@@ -56,6 +56,20 @@ def read_memory(root: Path = Path("/")) -> Memory:
     )
 
 
+@dataclass(frozen=True)
+class ProcessMemory:
+    """In bytes: what of this process is in memory, mapped files included, now and at its peak."""
+
+    resident: int
+    peak: int
+
+
+def read_process_memory() -> ProcessMemory:
+    """Read /proc/self/status. What a GPU has in memory of its own is not in it."""
+    info = _meminfo(Path("/proc/self/status"))
+    return ProcessMemory(info.get("VmRSS", 0), info.get("VmHWM", 0))
+
+
 def _meminfo(path: Path) -> dict[str, int]:
     """Bytes by name; a line that is not `Name: N kB` is skipped."""
     result = {}

@@ -55,7 +55,10 @@ def main() -> None:
             n_ctx=scenario.n_ctx, max_batch=streams, threads=int(threads), publish=False
         )
         with Engine(Path(model), config) as engine:
-            contenders: list[Contender] = [EngineRunner(engine), StockBatches(engine, scenario)]
+            contenders: list[Contender[Workload, Run]] = [
+                EngineRunner(engine),
+                StockBatches(engine, scenario),
+            ]
             workload = scenario.build(engine.n_vocab, seed=0)
             runs = alternate(contenders, workload, _WARMUP, int(repetitions), lambda text: None)
             conditions = Conditions(scenario, engine.chunk_size, _WARMUP, 0)
