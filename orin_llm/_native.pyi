@@ -24,11 +24,20 @@ class ModelParams:
         gpu_layers: int = ...,
         use_mmap: bool = ...,
         vocab_only: bool = ...,
+        check_tensors: bool = ...,
         table_on_gpu: tuple[str, int] | None = ...,  # type and columns of the table of tokens
     ) -> None: ...
 
+class LoadReport(TypedDict):
+    open_ms: float  # header, vocabulary, buffers
+    read_ms: float  # reading, checking and placing the tensors' data
+    upload_ms: float  # waiting for a GPU that had not copied yet
+    bytes: int
+    direct_bytes: int  # of them read around the page cache
+
 class Model:
-    """Loaded weights and vocabulary. Raises ModelFileError when llama.cpp refuses the file."""
+    """Loaded weights and vocabulary. Raises ModelFileError when llama.cpp refuses the file, or its
+    data cannot be read, or is not sound where that is checked."""
 
     def __init__(
         self, path: str | bytes, params: ModelParams, progress: Callable[[float], None] | None = ...
@@ -43,6 +52,8 @@ class Model:
     def eos(self) -> int: ...
     @property
     def add_bos(self) -> bool: ...
+    @property
+    def load_report(self) -> LoadReport: ...
     def eog_tokens(self) -> list[int]: ...
     def special_tokens(self) -> dict[bytes, int]: ...
     def tokenize(self, text: bytes, *, add_special: bool, parse_special: bool) -> list[int]: ...

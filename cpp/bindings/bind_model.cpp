@@ -52,16 +52,16 @@ std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & 
 
 void bind_model(py::module_ & m) {
     py::class_<ModelParams>(m, "ModelParams")
-        .def(py::init([](int32_t gpu_layers, bool use_mmap, bool vocab_only,
+        .def(py::init([](int32_t gpu_layers, bool use_mmap, bool vocab_only, bool check_tensors,
                          const std::optional<std::pair<std::string, int64_t>> & table_on_gpu) {
-                 ModelParams params{gpu_layers, use_mmap, vocab_only, std::nullopt};
+                 ModelParams params{gpu_layers, use_mmap, vocab_only, check_tensors, std::nullopt};
                  if (table_on_gpu) {
                      params.table_on_gpu = TokenTable{table_on_gpu->first, table_on_gpu->second};
                  }
                  return params;
              }),
              py::kw_only(), py::arg("gpu_layers") = -1, py::arg("use_mmap") = true, py::arg("vocab_only") = false,
-             py::arg("table_on_gpu") = py::none());
+             py::arg("check_tensors") = false, py::arg("table_on_gpu") = py::none());
 
     m.def("gpu_memory", []() -> py::object {
         std::optional<GpuMemory> memory;
@@ -85,6 +85,14 @@ void bind_model(py::module_ & m) {
         .def_property_readonly("bos", &Model::bos)
         .def_property_readonly("eos", &Model::eos)
         .def_property_readonly("add_bos", &Model::add_bos)
+        .def_property_readonly("load_report",
+                               [](const Model & model) {
+                                   using namespace pybind11::literals;
+                                   const LoadReport & report = model.load_report();
+                                   return py::dict("open_ms"_a = report.open_ms, "read_ms"_a = report.read_ms,
+                                                   "upload_ms"_a = report.upload_ms, "bytes"_a = report.bytes,
+                                                   "direct_bytes"_a = report.direct_bytes);
+                               })
         .def("eog_tokens", &Model::eog_tokens)
         .def("special_tokens",
              [](const Model & model) {

@@ -4,6 +4,9 @@
 #include <array>
 #include <exception>
 
+#include "../gguf/error.h"
+#include "../hooks/include/orin_hooks.h"
+#include "../loader/model_load.h"
 #include "deep_stack.h"
 #include "gpu.h"
 #include "llama-model.h"
@@ -18,29 +21,16 @@ constexpr size_t small_text_bytes = 2048;
 constexpr size_t small_text_stack_bytes = 8u << 20;
 constexpr size_t stack_bytes_per_text_byte = 1024;
 
-struct ProgressState {
-    const Model::Progress & callback;
-    bool stopped = false;
-};
-
 bool is_on_one_gpu(const llama_model & model) {
     return model.devices.size() == 1 && model.n_gpu_layers() > model.hparams.n_layer_all &&
            ggml_backend_dev_type(model.devices[0].dev) != GGML_BACKEND_DEVICE_TYPE_CPU;
-}
-
-bool on_progress(float fraction, void * data) {
-    auto & state = *static_cast<ProgressState *>(data);
-    if (state.callback && !state.callback(fraction)) {
-        state.stopped = true;
-    }
-    return !state.stopped;
 }
 
 }  // namespace
 
 Model::Model(const std::string & path, const ModelParams & params, const Progress & progress) {
     AbortGuard guard;
-    ProgressState state{progress};
+    ModelLoad load(path, params.check_tensors, progress);
     llama_model_params upstream = llama_model_default_params();
     upstream.n_gpu_layers = params.gpu_layers;
     std::array<ggml_backend_dev_t, 1> no_devices{};  // else llama.cpp computes long chunks on a GPU without layers, too
@@ -49,8 +39,8 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     }
     upstream.load_mode = params.use_mmap ? LLAMA_LOAD_MODE_AUTO : LLAMA_LOAD_MODE_NONE;
     upstream.vocab_only = params.vocab_only;
-    upstream.progress_callback = on_progress;
-    upstream.progress_callback_user_data = &state;
+    upstream.progress_callback = orin_load_progress;
+    upstream.progress_callback_user_data = &load;
     ggml_backend_dev_t gpu = params.gpu_layers == 0 ? nullptr : first_gpu();
     std::vector<llama_model_tensor_buft_override> places;
     if (gpu != nullptr && params.table_on_gpu && is_only_gpu(gpu) &&
@@ -64,8 +54,17 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     } catch (const Aborted & aborted) {
         reason = aborted.what();
     }
-    if (state.stopped) {
+    if (load.was_stopped()) {
         throw Interrupted("loading was stopped before it was done: " + path);
+    }
+    if (load.error() != nullptr) {
+        try {
+            std::rethrow_exception(load.error());
+        } catch (const gguf::ModelFileError &) {
+            throw;
+        } catch (const std::exception & error) {
+            reason = error.what();
+        }
     }
     if (!model_) {
         reason = reason.empty() ? guard.first_error() : reason;
@@ -81,6 +80,7 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     gpu_ = gpu;
     has_all_layers_on_gpu_ = gpu != nullptr && is_on_one_gpu(*model_);
     has_table_on_gpu_ = has_all_layers_on_gpu_ && !places.empty();
+    load_report_ = load.summary();
 }
 
 bool Model::is_causal_decoder() const {

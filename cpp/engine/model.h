@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "../loader/load_report.h"
 #include "ggml-backend.h"
 #include "llama.h"
 
@@ -25,6 +26,7 @@ struct ModelParams {
     int32_t gpu_layers = -1;  // -1: all; 0: no GPU is opened
     bool use_mmap = true;
     bool vocab_only = false;
+    bool check_tensors = false;  // every value and scale is finite
     // Kept on the GPU where all layers are and the GPU can look up in it; llama.cpp keeps it on the CPU.
     std::optional<TokenTable> table_on_gpu;
 };
@@ -34,7 +36,8 @@ class Model {
     // Called with the fraction loaded so far, 0 to 1; false stops the load with Interrupted.
     using Progress = std::function<bool(float)>;
 
-    // Throws LoadError when llama.cpp refuses the file.
+    // Throws LoadError when llama.cpp refuses the file; gguf::ModelFileError, with file and offset, when its data
+    // cannot be read, or is not sound where that is checked.
     Model(const std::string & path, const ModelParams & params, const Progress & progress);
 
     const llama_model * handle() const { return model_.get(); }
@@ -48,6 +51,7 @@ class Model {
     bool has_all_layers_on_gpu() const { return has_all_layers_on_gpu_; }
     // Whether tokens are looked up there, too.
     bool has_table_on_gpu() const { return has_table_on_gpu_; }
+    const LoadReport & load_report() const { return load_report_; }
     // True when the model can be driven token by token with a KV cache of one sequence.
     bool is_causal_decoder() const;
 
@@ -78,6 +82,7 @@ class Model {
     ggml_backend_dev_t gpu_ = nullptr;
     bool has_all_layers_on_gpu_ = false;
     bool has_table_on_gpu_ = false;
+    LoadReport load_report_;
 };
 
 }  // namespace orin
