@@ -240,7 +240,7 @@ def test_what_a_file_calls_itself_cannot_drive_the_terminal(store: Store, tmp_pa
 
 def test_verify_says_ok_or_what_is_wrong(stocked: Store, tmp_path: Path) -> None:
     done = run(stocked, "verify", "tiny")
-    assert done.returncode == 0 and done.stdout == "tiny: ok\n"
+    assert done.returncode == 0 and done.stdout == ("tiny: ok (20 tensors; SHA-256 as pulled)\n")
     other = tmp_path / "other.gguf"
     other.write_bytes(TINY + b"")
     assert run(stocked, "pull", str(other)).returncode == 0

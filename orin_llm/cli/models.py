@@ -14,6 +14,7 @@ from orin_llm.errors import ModelFileError, OrinError, UsageError
 
 if TYPE_CHECKING:
     from orin_llm.models.store import Store
+    from orin_llm.models.verify import Verified
 
 STORE, INSPECT, MAKE = "The store", "Look at a model", "Make a model file"
 
@@ -145,33 +146,53 @@ def show_model(
 
 @app.command("verify", rich_help_panel=INSPECT)
 def verify_models(
-    names: Annotated[
-        list[str] | None, typer.Argument(help="Names in the store; none: all.", metavar="[NAME...]")
+    models: Annotated[
+        list[str] | None,
+        typer.Argument(help="Names in the store, or paths; none: the store.", metavar="[MODEL...]"),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Check stored models against the checksums of when they were pulled."""
+    """Read models from end to end: every tensor, and the checksums of what was pulled."""
     from orin_llm.cli.progress import reporter
+    from orin_llm.cli.render import visible
+    from orin_llm.models import reference
     from orin_llm.models.verify import verify
 
     store = _store()
-    problems: dict[str, str] = {}
-    wanted = list(dict.fromkeys(names)) if names else store.names()
+    wanted = list(dict.fromkeys(models)) if models else store.names()
+    for model in wanted:
+        reference.parse(model)  # what is no name at all is told before anything is read
+    found: dict[str, Verified | ModelFileError] = {}
+    _allow_paths_on_stdout()
     with reporter(quiet) as report:
-        for name in wanted:
+        for model in wanted:
             try:
-                verify(store, name, report)
+                found[model] = verify(store, model, report)
             except ModelFileError as error:
-                problems[name] = str(error)
+                found[model] = error
+            if not as_json:
+                report.close()  # the bar, before something is printed
+                print(visible(f"{model}: {_verified_text(model, found[model])}"), flush=True)
     if as_json:
-        results = [{"name": n, "ok": n not in problems, "problem": problems.get(n)} for n in wanted]
-        print_json({"models": results})
-    else:
-        for name in wanted:
-            print(f"{name}: {problems.get(name, 'ok')}")
-    if problems:
+        print_json({"models": [_verified_json(*item) for item in found.items()]})
+    if any(isinstance(result, ModelFileError) for result in found.values()):
         raise typer.Exit(ModelFileError.exit_code)
+
+
+def _verified_json(model: str, result: Verified | ModelFileError) -> dict[str, object]:
+    if isinstance(result, ModelFileError):
+        where = {"field": result.field or None, "offset": result.offset}
+        return {"name": model, "ok": False, "problem": str(result), **where}
+    return {"name": model, "ok": True, "problem": None, **result.to_json()}
+
+
+def _verified_text(model: str, result: Verified | ModelFileError) -> str:
+    if isinstance(result, ModelFileError):
+        return str(result).removeprefix(f"{model}: ")
+    tensors = f"{result.tensors} tensor{'s' * (result.tensors != 1)}"
+    compared = "SHA-256 as pulled" if result.stored else "not of the store: no SHA-256 to compare"
+    return f"ok ({tensors}; {compared})"
 
 
 @app.command("synth", rich_help_panel=MAKE)
@@ -213,9 +234,14 @@ def widen_model(
 
 
 def _print_path(path: Path) -> None:
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="surrogateescape")  # a path need not be UTF-8
+    _allow_paths_on_stdout()
     print(path)
+
+
+def _allow_paths_on_stdout() -> None:
+    """A path need not be UTF-8."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="surrogateescape")
 
 
 def _store() -> Store:

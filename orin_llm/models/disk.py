@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from orin_llm.host import disk
 from orin_llm.models.reporter import Progress, Reporter
+
+if TYPE_CHECKING:
+    from orin_llm import _native
 
 
 def link_or_copy(source: Path, target: Path, reporter: Reporter, step: str) -> None:
@@ -45,7 +52,38 @@ def copy(source: Path, target: Path, reporter: Reporter, step: str) -> None:
     part.rename(target)
 
 
+@dataclass(frozen=True)
+class FileRead:
+    """What was found in a file that was read from end to end.
+
+    Attributes:
+        sha256: in hex.
+        invalid: tensors with values that are not finite, each with where in the file to look.
+    """
+
+    path: Path
+    bytes: int
+    sha256: str
+    invalid: tuple[tuple[str, int], ...]
+
+
+def read_through(path: Path, tensors: Sequence[_native.TensorInfo], reporter: Reporter) -> FileRead:
+    """Read a file from end to end with the reader that loads models; look at these tensors in it.
+
+    Raises:
+        ModelFileError: it cannot be read, or became shorter meanwhile.
+    """
+    from orin_llm import _native
+
+    digest = hashlib.sha256()
+    with _native.FileReader(path, tensors) as reader:
+        for piece in reader:
+            digest.update(piece)
+            done = piece.offset + piece.nbytes
+            reporter.progress(Progress(f"checking {path.name}", done, reader.size))
+        return FileRead(path, reader.size, digest.hexdigest(), tuple(reader.invalid))
+
+
 def sha256(path: Path, reporter: Reporter) -> str:
     """SHA-256 of the file, in hex."""
-    step, total = f"checking {path.name}", path.stat().st_size
-    return disk.sha256(path, lambda done: reporter.progress(Progress(step, done, total)))
+    return read_through(path, (), reporter).sha256
