@@ -24,6 +24,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from attention_float64 import KV_TYPES, Attention, encode
 
+from orin_llm.gguf.kv_types import KvTypes
+
 PAGE_SIZE = 16
 WORK = 30_000  # cells that a graph of several nodes attends to, so that its start does not count
 
@@ -49,14 +51,15 @@ class Case:
 
     def step(self) -> Attention:
         heads = MODELS[self.model]
+        types = KvTypes.parse(self.kv_type)
         rng = np.random.default_rng(1)
         n_pages = -(-(self.depth + self.n_tokens) // PAGE_SIZE)
         cells = (n_pages * PAGE_SIZE, heads.n_head_kv * heads.head_dim)
         shape = (self.n_tokens, heads.n_head, heads.head_dim)
         return Attention(
             q=rng.standard_normal(shape, np.float32),
-            k=encode(rng.standard_normal(cells, np.float32), self.kv_type),
-            v=encode(rng.standard_normal(cells, np.float32), self.kv_type),
+            k=encode(rng.standard_normal(cells, np.float32), types.k.name),
+            v=encode(rng.standard_normal(cells, np.float32), types.v.name),
             n_head_kv=heads.n_head_kv,
             head_dim_v=heads.head_dim,
             page_size=PAGE_SIZE,
@@ -64,8 +67,8 @@ class Case:
             rows=np.zeros(self.n_tokens, np.int32),
             positions=np.arange(self.depth, self.depth + self.n_tokens, dtype=np.int32),
             scale=heads.head_dim**-0.5,
-            k_type=self.kv_type,
-            v_type=self.kv_type,
+            k_type=types.k.name,
+            v_type=types.v.name,
         )
 
 
@@ -95,7 +98,7 @@ def errors(case: Case, n_threads: int) -> dict[str, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
-    parser.add_argument("--types", nargs="+", choices=KV_TYPES, default=list(KV_TYPES))
+    parser.add_argument("--types", nargs="+", default=list(KV_TYPES), help="also as K:V")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--depths", type=int, nargs="*", default=[128, 1024, 4096, 16384])
     parser.add_argument("--chunk-depths", type=int, nargs="*", default=[0, 4096])
@@ -128,7 +131,7 @@ def main() -> int:
 
 
 def show(line: dict[str, object]) -> None:
-    where = "{model:13} {kv_type:5} depth {depth:5} tokens {n_tokens:3} threads {threads}".format(
+    where = "{model:13} {kv_type:9} depth {depth:5} tokens {n_tokens:3} threads {threads}".format(
         **line
     )
     if "speedup" in line:

@@ -39,6 +39,7 @@ def test_bytes_are_those_of_the_weights_as_the_files_have_them() -> None:
     assert bytes_of["8b output"] == 128256 * 4096 // 256 * 210
     assert Context("8b", 32, 8, 128, "f16", 8192).kv_bytes == 2 * 8192 * 8 * 128 * 2
     assert Context("8b", 32, 8, 128, "q8_0", 8192, 4).kv_bytes == 8 * 8192 * 8 * 4 * 34
+    assert Context("8b", 32, 8, 128, "q8_0:q4_0", 8192).kv_bytes == 8192 * 8 * 4 * (34 + 18)
 
 
 def test_the_vector_form_is_suggested_up_to_where_the_other_one_first_wins() -> None:

@@ -61,12 +61,13 @@ def with_rounding(step: Attention, products: type[np.floating[Any]]) -> NDArray[
     return (rounded(weights) @ v / weights.sum(axis=1, keepdims=True)).astype(np.float32)[None]
 
 
-@pytest.mark.parametrize("kv_type", MATRIX_TYPES)
+@pytest.mark.parametrize("kv_type", [*MATRIX_TYPES, "q8_0:q4_0"])
 @pytest.mark.parametrize(("n_past", "n_splits"), [(100, 2), (500, 3)])
 def test_error_is_at_most_that_of_rounding_to_f16(kernels, kv_type, n_past, n_splits):
+    k_type, _, v_type = kv_type.partition(":")
     ours, plain = [], []
     for seed in range(4):
-        model = Model(1, 8, 64, 64, kv_type, kv_type)
+        model = Model(1, 8, 64, 64, k_type, v_type or k_type)
         step = make_step(model, [Sequence(n_past, 1)], 16, seed)
         exact = step.exact()
         plain.append(with_rounding(step, np.float16) - exact)

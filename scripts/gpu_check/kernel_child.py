@@ -129,12 +129,16 @@ def _times_of_rows(kernels: Any, work: Work) -> Iterator[dict[str, Any]]:
 
 
 def _times_of_context(kernels: Any, context: Context, work: Work) -> Iterator[dict[str, Any]]:
-    name, n_values = context.kv_type, context.n_head_kv * context.head_dim
-    row = _weights(np.random.default_rng(0), name, n_values)[0]
+    types, n_values = context.kv_types, context.n_head_kv * context.head_dim
+    k, v = (
+        _weights(np.random.default_rng(0), kind.name, n_values)[0] for kind in (types.k, types.v)
+    )
     for number, form in enumerate(_FORMS):
         found = kernels.time_attention(
-            row,
-            kv_type=_KV_TYPES.index(name),
+            k,
+            v,
+            k_type=_KV_TYPES.index(types.k.name),
+            v_type=_KV_TYPES.index(types.v.name),
             form=number,
             n_head=context.n_head,
             n_head_kv=context.n_head_kv,
@@ -150,7 +154,7 @@ def _times_of_context(kernels: Any, context: Context, work: Work) -> Iterator[di
             yield {
                 "kind": "prompt" if context.prompt else "attention",
                 "name": context.label,
-                "type": name,
+                "type": context.kv_type,
                 "form": form,
                 "tokens": context.n_tokens,
                 "depth": context.depth,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from orin_llm.gguf.kv_types import KvTypes
+
 # As ggml names them, in the order of WeightType (cuda/weight_type.h).
 TYPES = ("f16", "q8_0", "q4_0", "q4_1", "q4_K", "q5_K", "q6_K")
 # Values and bytes of a block.
@@ -74,6 +76,7 @@ class Context:
     """A context that the last token of each of `n_tokens` sequences attends to.
 
     Attributes:
+        kv_type: `q8_0:q4_0` where keys and values have types of their own.
         prompt: instead, the last n_tokens of one sequence.
     """
 
@@ -92,10 +95,15 @@ class Context:
         return f"{self.model} attention {self.kv_type} d{self.depth}{tokens}"
 
     @property
+    def kv_types(self) -> KvTypes:
+        return KvTypes.parse(self.kv_type)
+
+    @property
     def kv_bytes(self) -> int:
         """Read in a step."""
-        row = self.n_head_kv * row_bytes(self.kv_type, self.head_dim)
-        return 2 * (1 if self.prompt else self.n_tokens) * self.depth * row
+        n_values = self.n_head_kv * self.head_dim
+        row = self.kv_types.k.row_bytes(n_values) + self.kv_types.v.row_bytes(n_values)
+        return (1 if self.prompt else self.n_tokens) * self.depth * row
 
     @property
     def flops(self) -> int:
@@ -150,6 +158,10 @@ FULL = Work(
             if n_tokens * depth <= 65536
         ),
         *(
+            Context("8b", 32, 8, 128, kv_type, 8192)
+            for kv_type in ("q8_0:q4_0", "q8_0:f16", "f16:q4_0")
+        ),
+        *(
             Context("8b", 32, 8, 128, kv_type, depth, n_tokens, prompt=True)
             for kv_type in ("f16", "q8_0")
             for depth, n_tokens in ((8192, 4), (512, 512), (2048, 512), (8192, 512), (2048, 2048))
@@ -171,7 +183,7 @@ TINY = Work(
     product_splits=(0,),
     rows=((64, 1),),
     contexts=(
-        Context("tiny", 2, 1, 64, "q8_0", 32),
+        Context("tiny", 2, 1, 64, "q8_0:q4_0", 32),
         Context("tiny", 2, 1, 64, "f16", 32, 4, prompt=True),
     ),
     cache_bytes=1 << 14,

@@ -38,24 +38,25 @@ std::vector<int32_t> count_up(size_t n, int32_t first) {
 }
 
 // A step over contexts of `depth` tokens: the last token of each of n_tokens sequences, or with `prompt` the last
-// n_tokens of one. `row`: K of a cell [row_bytes], there over and over; so is V. Returns microseconds of a launch, and
+// n_tokens of one. k_row, v_row: K and V of a cell [bytes], there over and over. Returns microseconds of a launch, and
 // the splits; None where the form does not cover this.
-std::optional<std::pair<std::vector<double>, int32_t>> time_attention(const Bytes & row, int kv_type, int form,
-                                                                      int32_t n_head, int32_t n_head_kv,
-                                                                      int32_t head_dim, int32_t depth, int32_t n_tokens,
-                                                                      bool prompt, size_t cache_bytes,
-                                                                      int repetitions) {
-    const auto row_bytes = size_t(row.nbytes());
+std::optional<std::pair<std::vector<double>, int32_t>> time_attention(const Bytes & k_row, const Bytes & v_row,
+                                                                      int k_type, int v_type, int form, int32_t n_head,
+                                                                      int32_t n_head_kv, int32_t head_dim,
+                                                                      int32_t depth, int32_t n_tokens, bool prompt,
+                                                                      size_t cache_bytes, int repetitions) {
+    const auto k_row_bytes = size_t(k_row.nbytes());
+    const auto v_row_bytes = size_t(v_row.nbytes());
     const size_t n_sequences = prompt ? 1 : size_t(n_tokens);
     const int32_t pages = (depth + page_size - 1) / page_size;
-    const size_t step_bytes = 2 * row_bytes * size_t(pages) * page_size * n_sequences;
+    const size_t step_bytes = (k_row_bytes + v_row_bytes) * size_t(pages) * page_size * n_sequences;
     const size_t n_copies = std::max<size_t>(4, (cache_bytes + step_bytes - 1) / step_bytes);
     const size_t n_rows = n_copies * n_sequences;
     const size_t n_cells = n_rows * size_t(pages) * page_size;
-    Memory k(n_cells * row_bytes);
-    Memory v(n_cells * row_bytes);
-    k.fill(row.data(), row_bytes);
-    v.fill(row.data(), row_bytes);
+    Memory k(n_cells * k_row_bytes);
+    Memory v(n_cells * v_row_bytes);
+    k.fill(k_row.data(), k_row_bytes);
+    v.fill(v_row.data(), v_row_bytes);
     const Memory tables = copy_of(count_up(n_rows * size_t(pages), 0));
     // Of all copies' tokens.
     std::vector<int32_t> row_numbers(n_copies * size_t(n_tokens));
@@ -71,10 +72,12 @@ std::optional<std::pair<std::vector<double>, int32_t>> time_attention(const Byte
     const Memory out(size_t(n_tokens) * n_values * sizeof(float));
 
     cuda::PagedAttentionParams p{};
-    p.kv.k_type = p.kv.v_type = static_cast<cuda::KvType>(kv_type);
+    p.kv.k_type = static_cast<cuda::KvType>(k_type);
+    p.kv.v_type = static_cast<cuda::KvType>(v_type);
     p.kv.k = k.at<uint8_t>();
     p.kv.v = v.at<uint8_t>();
-    p.kv.k_row_bytes = p.kv.v_row_bytes = int64_t(row_bytes);
+    p.kv.k_row_bytes = int64_t(k_row_bytes);
+    p.kv.v_row_bytes = int64_t(v_row_bytes);
     p.kv.n_head_kv = n_head_kv;
     p.kv.head_dim_k = p.kv.head_dim_v = head_dim;
     p.kv.page_size = page_size;
@@ -116,9 +119,10 @@ std::optional<std::pair<std::vector<double>, int32_t>> time_attention(const Byte
 }  // namespace
 
 void bind_time_attention(py::module_ & module) {
-    module.def("time_attention", &time_attention, py::arg("row"), py::kw_only(), py::arg("kv_type"), py::arg("form"),
-               py::arg("n_head"), py::arg("n_head_kv"), py::arg("head_dim"), py::arg("depth"), py::arg("n_tokens"),
-               py::arg("prompt"), py::arg("cache_bytes"), py::arg("repetitions"));
+    module.def("time_attention", &time_attention, py::arg("k_row"), py::arg("v_row"), py::kw_only(), py::arg("k_type"),
+               py::arg("v_type"), py::arg("form"), py::arg("n_head"), py::arg("n_head_kv"), py::arg("head_dim"),
+               py::arg("depth"), py::arg("n_tokens"), py::arg("prompt"), py::arg("cache_bytes"),
+               py::arg("repetitions"));
 }
 
 }  // namespace orin::kernels
