@@ -200,6 +200,7 @@ class EngineParams:
         page_size: int,
         kv_pages: int,
         prefix_cache: bool,
+        prompt_outputs: int = ...,
     ) -> None: ...
 
 DrawnToken = tuple[int, float, list[tuple[int, float]]]  # token, time_ms, log-probabilities
@@ -482,3 +483,57 @@ class Scheduler:
     def counters(self) -> dict[str, int]: ...
     @property
     def kv(self) -> PagedKv: ...
+
+class WindowRunner:
+    """Logits of many positions of a window of tokens: see cpp/quality/window_runner.h."""
+
+    def __init__(self, model: Model, params: EngineParams) -> None: ...
+    def begin(
+        self, tokens: list[int] | npt.NDArray[np.int32], *, first: int, one_by_one: bool
+    ) -> None: ...
+    def next_rows(self, n: int) -> npt.NDArray[np.float32]: ...  # [n or what is left, n_vocab]
+    @property
+    def is_paged(self) -> bool: ...
+    @property
+    def refusal(self) -> str: ...
+    @property
+    def kv_memory(self) -> str: ...
+    @property
+    def hooks(self) -> set[str]: ...
+    @property
+    def kernels(self) -> dict[str, int]: ...
+    def matrix_report(self) -> dict[str, Any]: ...
+    def rope_store_report(self) -> dict[str, Any]: ...
+
+# Rows of logits are [n, n_vocab]; tokens, one for each, are those that followed in the text. See
+# cpp/quality/logit_stats.h. OrinError where logits are not numbers.
+
+def token_nlls(
+    logits: npt.NDArray[np.float32], tokens: npt.NDArray[np.int32], *, n_threads: int
+) -> npt.NDArray[np.float64]: ...
+
+class RowDifferences(TypedDict):
+    nll: npt.NDArray[np.float64]
+    reference_nll: npt.NDArray[np.float64]
+    kl_divergence: npt.NDArray[np.float64]
+    max_logit: npt.NDArray[np.float64]
+    same_top: npt.NDArray[np.bool_]
+
+def compare_rows(
+    reference: npt.NDArray[np.float32],
+    logits: npt.NDArray[np.float32],
+    tokens: npt.NDArray[np.int32],
+    *,
+    n_threads: int,
+) -> RowDifferences: ...
+def compare_encoded(
+    reference: npt.NDArray[np.uint16],  # [n, encoded_words(n_vocab)]
+    logits: npt.NDArray[np.float32],
+    tokens: npt.NDArray[np.int32],
+    *,
+    n_threads: int,
+) -> RowDifferences: ...
+def encode_rows(
+    logits: npt.NDArray[np.float32], *, n_threads: int
+) -> npt.NDArray[np.uint16]: ...  # [n, encoded_words(n_vocab)]
+def encoded_words(n_vocab: int) -> int: ...

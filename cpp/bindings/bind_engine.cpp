@@ -38,7 +38,7 @@ void translate(std::exception_ptr pointer) {
 EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
                            const std::string & k_type, const std::string & v_type, const std::set<std::string> & hooks,
                            std::map<std::string, int32_t> kernels, int32_t page_size, int32_t kv_pages,
-                           bool prefix_cache) {
+                           bool prefix_cache, int32_t prompt_outputs) {
     EngineParams params;
     params.n_ctx = n_ctx;
     params.chunk_size = chunk_size;
@@ -58,6 +58,7 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
     params.page_size = page_size;
     params.kv_pages = kv_pages;
     params.prefix_cache = prefix_cache;
+    params.prompt_outputs = prompt_outputs;
     return params;
 }
 
@@ -143,7 +144,7 @@ void bind_engine(py::module_ & m) {
         .def(py::init(&engine_params), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"),
              py::arg("threads"), py::arg("k_type"), py::arg("v_type"), py::arg("hooks"),
              py::arg("kernels") = std::map<std::string, int32_t>(), py::arg("page_size"), py::arg("kv_pages"),
-             py::arg("prefix_cache"));
+             py::arg("prefix_cache"), py::arg("prompt_outputs") = 1);
 
     py::class_<CompletionHandle>(m, "Completion")
         .def(

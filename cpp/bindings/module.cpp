@@ -11,6 +11,7 @@ void bind_imatrix(py::module_ & m);
 void bind_loader(py::module_ & m);
 void bind_model(py::module_ & m);
 void bind_pages(py::module_ & m);
+void bind_quality(py::module_ & m);
 void bind_quantize(py::module_ & m);
 void bind_sampling(py::module_ & m);
 void bind_scheduler(py::module_ & m);
@@ -29,6 +30,7 @@ PYBIND11_MODULE(_native, m) {
     bind_engine(m);
     bind_imatrix(m);
     bind_pages(m);
+    bind_quality(m);
     bind_scheduler(m);
     py::module_ testing = m.def_submodule("testing", "Parts on their own, for tests.");
     bind_testing(testing);

@@ -40,7 +40,7 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
     upstream.n_batch = static_cast<uint32_t>(size.n_tokens);
     upstream.n_ubatch = upstream.n_batch;
     upstream.n_seq_max = static_cast<uint32_t>(size.n_sequences);
-    upstream.n_outputs_max = upstream.n_seq_max;
+    upstream.n_outputs_max = static_cast<uint32_t>(size.n_outputs);
     upstream.kv_unified = true;
     upstream.n_threads = params.threads;
     upstream.n_threads_batch = params.threads;

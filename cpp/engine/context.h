@@ -22,7 +22,8 @@ using ContextPtr = std::unique_ptr<llama_context, FreeContext>;
 
 struct ContextSize {
     int32_t n_tokens;     // of a step
-    int32_t n_sequences;  // each has one output in a step at most
+    int32_t n_sequences;  // of a step
+    int32_t n_outputs;    // of a step, at most; n_sequences at least
 };
 
 // The length that llama.cpp gives a context of n_ctx tokens. It cuts steps to the length it is asked for, not to this.

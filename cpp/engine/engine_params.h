@@ -16,9 +16,10 @@ enum class Paging {
 };
 
 struct EngineParams {
-    int32_t n_ctx = 0;         // tokens of one sequence, at least 1
-    int32_t chunk_size = 512;  // prompt tokens of a step
-    int32_t max_batch = 16;    // sequences computed at once, where memory is paged
+    int32_t n_ctx = 0;           // tokens of one sequence, at least 1
+    int32_t chunk_size = 512;    // prompt tokens of a step
+    int32_t max_batch = 16;      // sequences computed at once, where memory is paged
+    int32_t prompt_outputs = 1;  // prompt tokens of a step whose logits are wanted, at most; more only with max_batch 1
     int32_t threads = 1;
     KvTypes kv_types;
     bool rope = true;

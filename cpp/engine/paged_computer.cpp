@@ -36,15 +36,16 @@ PagedComputer::PagedComputer(PagedKv & pages, const EngineParams & params, int32
       hook_(pool_, hook_config(params, has_idle_lanes)) {}
 
 bool PagedComputer::make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop) {
-    const auto make = [&](int32_t n_tokens) {
-        return make_context(model, params_, {n_tokens, n_sequences(params_, has_idle_lanes_)}, true, hooks, stop);
+    const int32_t n = n_sequences(params_, has_idle_lanes_);
+    const auto make = [&](int32_t n_tokens, int32_t n_outputs) {
+        return make_context(model, params_, {n_tokens, n, n_outputs}, true, hooks, stop);
     };
     try {
         if (!prefill_) {
-            prefill_ = make(params_.chunk_size + params_.max_batch);
+            prefill_ = make(params_.chunk_size + params_.max_batch, n - 1 + params_.prompt_outputs);
         }
         if (!decode_) {
-            decode_ = make(params_.max_batch);
+            decode_ = make(params_.max_batch, n);
         }
     } catch (const EngineError &) {
         if (hook_.refusal().empty()) {

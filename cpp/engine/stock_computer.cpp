@@ -14,7 +14,7 @@ StockComputer::StockComputer(const Scheduler & scheduler, Model & model, const E
       scheduler_(scheduler),
       chunk_size_(params.chunk_size),
       gpu_(model.gpu()),
-      context_(make_context(model, params, {params.chunk_size, 1}, false, hooks, stop)) {}
+      context_(make_context(model, params, {params.chunk_size, 1, params.prompt_outputs}, false, hooks, stop)) {}
 
 void StockComputer::compute(const StepBatch & batch) {
     const StepPlan & plan = scheduler_.last_plan();
@@ -26,19 +26,24 @@ void StockComputer::compute(const StepBatch & batch) {
     truncate(static_cast<int32_t>(mismatch.first - known.begin()));
     n_found_ = std::clamp(n_tokens() - batch.rows.front().position, 0, static_cast<int32_t>(batch.rows.size()));
     // What a step before this one lost is computed, too.
-    const BatchRow & last = batch.rows.back();
-    while (n_tokens() <= last.position) {
-        const int32_t end = std::min(last.position + 1, n_tokens() + chunk_size_);
-        extend(known, end, end == last.position + 1 && last.wants_logits);
+    const int32_t end = batch.rows.back().position + 1;
+    while (n_tokens() < end) {
+        extend(known, std::min(end, n_tokens() + chunk_size_), batch);
     }
 }
 
-void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, bool wants_logits) {
+void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, const StepBatch & batch) {
     const double started = now_ms();
     const int32_t begin = n_tokens();
     rows_.clear();
+    output_rows_.clear();
     for (int32_t position = begin; position < end; position++) {
-        rows_.add(known[static_cast<size_t>(position)], position, 0, wants_logits && position == end - 1);
+        const int32_t row = position - batch.rows.front().position;  // below 0: of a step that was lost
+        const bool wants_logits = row >= 0 && batch.rows[static_cast<size_t>(row)].wants_logits;
+        if (wants_logits) {
+            output_rows_.push_back(rows_.size());
+        }
+        rows_.add(known[static_cast<size_t>(position)], position, 0, wants_logits);
     }
     const double uploaded = now_ms();
     times_.upload_ms += uploaded - started;
@@ -57,10 +62,10 @@ void StockComputer::extend(const std::vector<int32_t> & known, int32_t end, bool
     times_.compute_ms += now_ms() - uploaded;
 }
 
-const float * StockComputer::logits(size_t) const {
+const float * StockComputer::logits(size_t output) const {
     const float * row = nullptr;
     const auto what = [] { return "logits could not be brought from the GPU"; };
-    on_gpu(gpu_, what, [&] { row = llama_get_logits_ith(context_.get(), -1); });
+    on_gpu(gpu_, what, [&] { row = llama_get_logits_ith(context_.get(), output_rows_[output]); });
     return row;
 }
 

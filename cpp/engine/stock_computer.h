@@ -14,13 +14,14 @@ class StockComputer : public LogitsComputer {
                   const StopCheck & stop);
 
     void compute(const StepBatch & batch) override;
-    const float * logits(size_t) const override;
+    // PRECOND for a step of several outputs: n_found() is 0, and no step before it was lost
+    const float * logits(size_t output) const override;
     int32_t n_found() const override { return n_found_; }
     void forget() override { truncate(0); }
 
    private:
     int32_t n_tokens() const { return static_cast<int32_t>(tokens_.size()); }
-    void extend(const std::vector<int32_t> & known, int32_t end, bool wants_logits);
+    void extend(const std::vector<int32_t> & known, int32_t end, const StepBatch & batch);
     void truncate(int32_t n_keep);
 
     const Scheduler & scheduler_;
@@ -30,6 +31,7 @@ class StockComputer : public LogitsComputer {
     std::vector<int32_t> tokens_;  // whose keys and values (or state) are there, in order
     int32_t n_found_ = 0;
     RowArrays rows_;
+    std::vector<int32_t> output_rows_;  // of rows_
 };
 
 }  // namespace orin

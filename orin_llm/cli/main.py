@@ -47,6 +47,9 @@ SUBCOMMANDS = {
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
     ),
+    "perplexity": Subcommand(
+        "orin_llm.cli.perplexity", "perplexity", MODELS, "Judge a model by a text."
+    ),
     "monitor": Subcommand(
         "orin_llm.cli.monitor", "monitor", MACHINE, "Watch the board and its engines."
     ),

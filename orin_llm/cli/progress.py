@@ -87,11 +87,20 @@ class LineReporter(StderrReporter):
 
 
 def line(progress: Progress, rate: float) -> str:
-    """`fetching x.gguf: 1.2 GB of 4.9 GB (24 %), 35.0 MB/s, 1:45 left`; `rate` in bytes/s."""
-    text = f"{progress.step}: {size_text(progress.done)}"
+    """`fetching x.gguf: 1.2 GB of 4.9 GB (24 %), 35.0 MB/s, 1:45 left`; `rate` by the second.
+
+    Of what is no bytes: `perplexity: 12 of 48 windows (25 %), 0:35 left`.
+    """
+    of_bytes = progress.unit == "bytes"
+    done = size_text(progress.done) if of_bytes else str(progress.done)
+    text = f"{progress.step}: {done}"
     if progress.total:
-        text += f" of {size_text(progress.total)} ({100 * progress.done // progress.total} %)"
-    text += f", {size_text(rate)}/s"
+        total = size_text(progress.total) if of_bytes else str(progress.total)
+        text += f" of {total}"
+    text += "" if of_bytes else f" {progress.unit}"
+    if progress.total:
+        text += f" ({100 * progress.done // progress.total} %)"
+    text += f", {size_text(rate)}/s" if of_bytes else ""
     if progress.total and rate > 0:
         left = round((progress.total - progress.done) / rate)
         text += f", {left // 60}:{left % 60:02d} left"
@@ -99,7 +108,7 @@ def line(progress: Progress, rate: float) -> str:
 
 
 class BarReporter(StderrReporter):
-    """A bar with bytes, rate and time left, which goes away when the step is done."""
+    """A bar with what is done and the time left, which goes away when the step is done."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,6 +144,8 @@ def _open_bar(progress: Progress) -> tuple[Bar, TaskID]:
     from rich.progress import (
         BarColumn,
         DownloadColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
         TextColumn,
         TimeRemainingColumn,
         TransferSpeedColumn,
@@ -142,11 +153,13 @@ def _open_bar(progress: Progress) -> tuple[Bar, TaskID]:
     from rich.progress import Progress as Bar
     from rich.table import Column
 
+    counts: list[ProgressColumn] = [DownloadColumn(), TransferSpeedColumn()]
+    if progress.unit != "bytes":
+        counts = [MofNCompleteColumn(), TextColumn(progress.unit)]
     bar = Bar(
         TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
         BarColumn(bar_width=None, table_column=Column(ratio=1)),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *counts,
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from orin_llm.engine.config import HOOK_NAMES
-
-if TYPE_CHECKING:
-    from orin_llm.engine.engine import Engine
+from orin_llm import _native
+from orin_llm.engine.config import HOOK_NAMES, EngineConfig
 
 
-def describe_backend(engine: Engine) -> dict[str, Any]:
+class Described(Protocol):
+    """An engine, or what computes as one does."""
+
+    @property
+    def config(self) -> EngineConfig: ...
+    @property
+    def model(self) -> _native.Model: ...
+    @property
+    def runner(self) -> _native.Runner | _native.WindowRunner: ...
+    @property
+    def is_paged(self) -> bool: ...
+
+
+def describe_backend(engine: Described) -> dict[str, Any]:
     """`Engine.backend`: plain values, for machine-readable output."""
     runner = engine.runner
     backend: dict[str, Any] = {
@@ -35,7 +46,7 @@ def describe_backend(engine: Engine) -> dict[str, Any]:
     return backend
 
 
-def _hooks(engine: Engine) -> dict[str, str]:
+def _hooks(engine: Described) -> dict[str, str]:
     asked, available = engine.config.hooks.enabled, engine.runner.hooks
 
     def state(name: str) -> str:
@@ -46,7 +57,7 @@ def _hooks(engine: Engine) -> dict[str, str]:
     return {name: state(name) for name in HOOK_NAMES}
 
 
-def _notes(engine: Engine, hooks: dict[str, str]) -> list[str]:
+def _notes(engine: Described, hooks: dict[str, str]) -> list[str]:
     runner = engine.runner
     notes = []
     if runner.refusal:

@@ -18,13 +18,13 @@ from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.kv_memory import KvMemory, KvRoom
 from orin_llm.engine.load_times import LoadTimes
 from orin_llm.engine.loaded_model import LoadedModel, read_model_header
+from orin_llm.engine.native_params import native_params, thread_count
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.engine.step_record import StepRecord
 from orin_llm.engine.wakers import LoopWakers
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.gguf.footprint import kv_bytes_per_token
 from orin_llm.gguf.kv_types import require_kv_types
-from orin_llm.host.cpu import read_cpu
 from orin_llm.stats import StatsPublisher
 
 if TYPE_CHECKING:
@@ -66,20 +66,8 @@ class Engine(Closeable, LoadedModel):
         self.n_ctx = room.n_ctx
         self.kv_pages = room.pages
         self.more_room = room.choice
-        self.threads = self.config.threads or read_cpu().threads
-        self.native_params = _native.EngineParams(
-            n_ctx=self.n_ctx,
-            chunk_size=self.config.chunk_size,
-            max_batch=self.config.max_batch,
-            threads=self.threads,
-            k_type=self.config.kv_types.k.name,
-            v_type=self.config.kv_types.v.name,
-            hooks=self.config.hooks.enabled,
-            kernels=dict(self.config.kernels.chosen),
-            page_size=self.config.page_size,
-            kv_pages=room.pages,
-            prefix_cache=self.config.prefix_cache,
-        )
+        self.threads = thread_count(self.config)
+        self.native_params = native_params(self.config, room)
         self._runner: _native.Runner | None = _native.Runner(self.model, self.native_params)
         self._wakers = LoopWakers(self._runner)
         # At the latest when the interpreter ends: the thread must not outlive what it uses.

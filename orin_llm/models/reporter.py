@@ -11,13 +11,15 @@ class Progress:
 
     Attributes:
         step: what is being done, such as `fetching x.gguf`; a new text begins a new step.
-        done: bytes done, those of an earlier attempt included.
-        total: bytes in all, or None where it is not known.
+        done: what is done, that of an earlier attempt included.
+        total: how much there is in all, or None where it is not known.
+        unit: what is counted, such as `windows`; bytes are shown as sizes.
     """
 
     step: str
     done: int
     total: int | None
+    unit: str = "bytes"
 
 
 class Reporter:

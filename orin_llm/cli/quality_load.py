@@ -1,0 +1,32 @@
+"""Models for `perplexity` and `compare`, with the progress of their load."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from orin_llm.cli.progress import StderrReporter
+from orin_llm.cli.render import visible
+from orin_llm.engine import EngineConfig
+from orin_llm.models.reporter import Progress
+from orin_llm.quality.window_logits import WindowLogits
+
+
+def open_model(
+    path: Path,
+    config: EngineConfig,
+    report: StderrReporter,
+    *,
+    quiet: bool,
+    beside: WindowLogits | None = None,
+) -> WindowLogits:
+    """Load it; what does not run as it was asked for is a note on stderr."""
+    model = WindowLogits(
+        path,
+        config,
+        lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
+        beside,
+    )
+    if not quiet and "note" in model.backend:
+        print(visible(f"note: {model.backend['note']}"), file=sys.stderr)
+    return model

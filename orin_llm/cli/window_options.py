@@ -1,0 +1,99 @@
+"""The flags that `perplexity` and `compare` share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from orin_llm.cli.options import MODEL, GpuLayersFlag, KernelsFlag, flag
+from orin_llm.cli.quality_options import TEXT, EncodingFlag, TextFlag, evaluation_corpus
+
+if TYPE_CHECKING:
+    from orin_llm.engine import EngineConfig
+    from orin_llm.quality.texts import Corpus
+
+REPORT = "Report"
+
+
+@dataclass(frozen=True)
+class TextOptions:
+    """Which text, and how much of it in a window."""
+
+    text: TextFlag = None
+    encoding: EncodingFlag = None
+    ctx_size: Annotated[
+        int,
+        flag(
+            "-c",
+            "--ctx-size",
+            panel=TEXT,
+            min=16,
+            help="Tokens of a window; the second half counts.",
+        ),
+    ] = 512
+    windows: Annotated[
+        int | None,
+        flag("--windows", panel=TEXT, min=1, help="The first so many windows; all if not given."),
+    ] = None
+
+    def corpus(self) -> Corpus:
+        """The text. UsageError, OrinError where there is none."""
+        return evaluation_corpus(self.text, self.encoding)
+
+
+@dataclass(frozen=True)
+class ComputeOptions:
+    """How the model is computed."""
+
+    kv_type: Annotated[
+        str,
+        flag(
+            "-ctk",
+            "--kv-type",
+            panel=MODEL,
+            help="KV cache: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
+        ),
+    ] = "f16"
+    hooks: Annotated[
+        str,
+        flag(
+            "--hooks",
+            panel=MODEL,
+            help="Changes to llama.cpp: all, none, or -NAME,... for all but these.",
+        ),
+    ] = "all"
+    kernels: KernelsFlag = None
+    gpu_layers: GpuLayersFlag = -1
+    threads: Annotated[
+        int,
+        flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
+    ] = 0
+    chunk_size: Annotated[
+        int, flag("--chunk-size", panel=MODEL, help="Tokens computed in one step.")
+    ] = 512
+    page_size: Annotated[
+        int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache.")
+    ] = 16
+    decode: Annotated[
+        bool,
+        flag(
+            "--decode",
+            panel=MODEL,
+            help="Compute what counts one token in a step, as an answer is, not as a prompt.",
+        ),
+    ] = False
+
+    def config(self, ctx_size: int) -> EngineConfig:
+        """The engine's configuration; UsageError where a value cannot be."""
+        from orin_llm.engine import EngineConfig, Hooks, Kernels
+
+        return EngineConfig(
+            n_ctx=ctx_size,
+            chunk_size=self.chunk_size,
+            threads=self.threads,
+            gpu_layers=self.gpu_layers,
+            hooks=Hooks.parse(self.hooks),
+            kernels=Kernels() if self.kernels is None else Kernels.parse(self.kernels),
+            kv_type=self.kv_type,
+            page_size=self.page_size,
+        )
