@@ -108,7 +108,7 @@ def test_keys_and_values_are_stored_as_their_own_type_has_them(
         assert (np.abs(found - expected) <= rounding_of(kind, expected)).all()
 
 
-@pytest.mark.parametrize("kv_type", ["q8_0", "q4_0", *MIXED])
+@pytest.mark.parametrize("kv_type", [f"{k}:{v}" for k in KV_TYPES for v in KV_TYPES])
 def test_logits_are_those_of_float64_with_the_keys_and_values_that_are_stored(
     open_engine: Open, kv_type: str
 ) -> None:
