@@ -18,12 +18,6 @@ namespace {
 
 constexpr uint64_t alignment_mask = DataFile::alignment - 1;
 
-// Of a file that is not the user's, the system calls every page cached.
-bool may_ask_for_cached_pages(int descriptor, const struct stat & status) {
-    return geteuid() == 0 || geteuid() == status.st_uid ||
-           faccessat(AT_FDCWD, gguf::text("/proc/self/fd/", descriptor).c_str(), W_OK, AT_EACCESS) == 0;
-}
-
 }  // namespace
 
 Descriptor::~Descriptor() {
@@ -37,17 +31,19 @@ DataFile::DataFile(const std::string & path, Caching caching)
       caching_(caching),
       plain_(open_regular(path)),
       direct_(open_direct(plain_, caching)),
+      size_(size_now()),
       is_direct_(direct_.number() >= 0) {
-    look_at_file();
+    ask_for_cached_pages();
 }
 
-DataFile::DataFile(int descriptor, const std::string & path, Caching caching)
+DataFile::DataFile(int descriptor, uint64_t size, const std::string & path, Caching caching)
     : path_(path),
       caching_(caching),
       plain_(fcntl(descriptor, F_DUPFD_CLOEXEC, 0)),
       direct_(open_direct(plain_, caching)),
+      size_(size),
       is_direct_(direct_.number() >= 0) {
-    look_at_file();
+    ask_for_cached_pages();
 }
 
 DataFile::~DataFile() {
@@ -74,7 +70,7 @@ int DataFile::open_direct(const Descriptor & plain, Caching caching) {
     return open(gguf::text("/proc/self/fd/", plain.number()).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_DIRECT);
 }
 
-void DataFile::look_at_file() {
+uint64_t DataFile::size_now() const {
     struct stat status{};
     if (fstat(plain_.number(), &status) != 0) {
         fail_read(0, errno);
@@ -82,8 +78,18 @@ void DataFile::look_at_file() {
     if (!S_ISREG(status.st_mode)) {
         throw gguf::ModelFileError("is not a regular file: give a file.", "", std::nullopt).in_file(path_);
     }
-    size_ = static_cast<uint64_t>(status.st_size);
-    if (caching_ == Caching::bypass && size_ > 0 && may_ask_for_cached_pages(plain_.number(), status)) {
+    return static_cast<uint64_t>(status.st_size);
+}
+
+void DataFile::ask_for_cached_pages() {
+    if (caching_ == Caching::keep || size_ == 0) {
+        return;
+    }
+    struct stat status{};
+    const std::string file = gguf::text("/proc/self/fd/", plain_.number());
+    const bool is_own = fstat(plain_.number(), &status) == 0 && (geteuid() == 0 || geteuid() == status.st_uid);
+    // Of a file of somebody else's, the system says of every page that it is cached.
+    if (is_own || faccessat(AT_FDCWD, file.c_str(), W_OK, AT_EACCESS) == 0) {
         void * const mapped = mmap(nullptr, size_, PROT_READ, MAP_SHARED, plain_.number(), 0);
         pages_ = mapped == MAP_FAILED ? nullptr : mapped;
     }
@@ -184,7 +190,8 @@ void DataFile::fail_read(uint64_t offset, int code) const {
         .in_file(path_);
 }
 
-void DataFile::fail_short(uint64_t end) const {
+void DataFile::fail_short(uint64_t offset) const {
+    const uint64_t end = std::min(offset, size_now());
     throw gguf::ModelFileError(gguf::text("ends at byte ", end, ", and had ", size_,
                                           " bytes when it was opened: something cut it while it was read. Load it "
                                           "when it is complete."),

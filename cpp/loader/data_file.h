@@ -34,8 +34,9 @@ class DataFile {
 
     // Opens a regular file. Throws gguf::ModelFileError.
     DataFile(const std::string & path, Caching caching);
-    // The file that is open as `descriptor`, which stays the caller's; `path` is for messages.
-    DataFile(int descriptor, const std::string & path, Caching caching);
+    // The file that is open as `descriptor`, which stays the caller's, and had this size when it was opened; `path` is
+    // for messages.
+    DataFile(int descriptor, uint64_t size, const std::string & path, Caching caching);
     ~DataFile();
     DataFile(const DataFile &) = delete;
     DataFile & operator=(const DataFile &) = delete;
@@ -59,18 +60,19 @@ class DataFile {
    private:
     static int open_regular(const std::string & path);
     static int open_direct(const Descriptor & plain, Caching caching);
-    void look_at_file();
+    uint64_t size_now() const;
+    void ask_for_cached_pages();
     bool is_cached(uint64_t offset, size_t n) const;
     const uint8_t * read_direct(uint64_t offset, size_t n, uint8_t * memory);
     void read_plain(uint64_t offset, size_t n, uint8_t * memory);
     [[noreturn]] void fail_read(uint64_t offset, int code) const;
-    [[noreturn]] void fail_short(uint64_t end) const;
+    [[noreturn]] void fail_short(uint64_t offset) const;
 
     const std::string path_;
     const Caching caching_;
     const Descriptor plain_;
     const Descriptor direct_;
-    uint64_t size_ = 0;
+    const uint64_t size_;
     void * pages_ = nullptr;  // the file mapped, to ask which of its pages are cached; null: do not ask
     std::atomic<bool> is_direct_;
     std::atomic<uint64_t> direct_bytes_{0};

@@ -110,8 +110,9 @@ bool ModelLoad::load_ways(llama_model_loader & loader, const std::vector<TensorS
 ModelLoad::Files & ModelLoad::files_of(const llama_model_loader & loader, Caching caching) {
     Files & files = caching == Caching::keep ? cached_ : bypassing_;
     while (files.size() < loader.files.size()) {
-        const int descriptor = loader.files[files.size()]->file_id();
-        files.push_back(std::make_unique<DataFile>(descriptor, files.empty() ? path_ : path_of(descriptor), caching));
+        const llama_file & file = *loader.files[files.size()];
+        const std::string path = files.empty() ? path_ : path_of(file.file_id());
+        files.push_back(std::make_unique<DataFile>(file.file_id(), file.size(), path, caching));
     }
     return files;
 }

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "ggml-backend.h"
-#include "ggml-cpp.h"
 
 namespace orin {
 
@@ -30,10 +29,14 @@ class StagingRing {
     void wait();
 
    private:
-    size_t slot_bytes_;
-    ggml_backend_ptr backend_;  // null: no copies by itself
-    ggml_backend_buffer_ptr buffer_;
-    std::vector<ggml_backend_event_ptr> events_;
+    void open(size_t n_slots);
+    void free_all();
+
+    const ggml_backend_dev_t device_;
+    const size_t slot_bytes_;
+    ggml_backend_t backend_ = nullptr;  // null: no copies by itself
+    ggml_backend_buffer_t buffer_ = nullptr;
+    std::vector<ggml_backend_event_t> events_;
     uint8_t * memory_ = nullptr;
 };
 

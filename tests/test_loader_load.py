@@ -1,0 +1,175 @@
+"""Loads through our reader: the same model whichever way it comes in, and nothing left of one that ends early."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from greedy import greedy_text
+from models_support import split_model
+from processes import CLI
+
+from orin_llm import _native
+from orin_llm.bench.stock import StockPeer
+from orin_llm.engine import Engine, EngineConfig
+from orin_llm.errors import ModelFileError
+
+PROMPT = [1, 7, 300, 42, 1999, 5]
+WAYS = [
+    pytest.param({}, id="mapped"),
+    pytest.param({"use_mmap": False}, id="read"),
+    pytest.param({"check_tensors": True}, id="mapped, checked"),
+    pytest.param({"use_mmap": False, "check_tensors": True}, id="read, checked"),
+]
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def synth(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two megabytes of Q4_K and Q6_K, which llama.cpp repacks on most processors."""
+    path = tmp_path_factory.mktemp("models") / "synth.gguf"
+    subprocess.run([*CLI, "models", "synth", "--shape", "tiny", "-q", str(path)], check=True)
+    return path
+
+
+def load(
+    path: Path, way: dict[str, bool], progress: Callable[[float], None] | None = None
+) -> _native.Model:
+    return _native.Model(str(path), _native.ModelParams(gpu_layers=0, **way), progress)
+
+
+def left_of(path: Path) -> tuple[int, int, int]:
+    """Threads of this process, files that it has open, and places where the file is mapped."""
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+    return (
+        len(os.listdir("/proc/self/task")),
+        len(os.listdir("/proc/self/fd")),
+        maps.count(path.name),
+    )
+
+
+@each_way
+def test_logits_are_those_of_a_stock_load_bit_for_bit(
+    needs_stock: None, synth: Path, way: dict[str, bool]
+) -> None:
+    with StockPeer(synth, n_ctx=64) as peer:
+        expected = peer.greedy(PROMPT, 6)
+    model = load(synth, way)
+    assert model.load_report["bytes"] > 1 << 20
+    config = EngineConfig(n_ctx=64, threads=1, hooks="none", use_mmap=way.get("use_mmap", True))
+    with Engine(synth, config) as engine:
+        text = greedy_text(engine, PROMPT, 6)
+    assert (text.ids, text.margins) == expected
+
+
+@each_way
+def test_progress_is_in_bytes_and_ends_at_all_of_them(synth: Path, way: dict[str, bool]) -> None:
+    heard: list[float] = []
+    report = load(synth, way, heard.append).load_report
+    assert heard[0] == 0.0
+    assert heard[-1] == 1.0
+    assert heard == sorted(heard)
+    assert len(set(heard)) >= 3  # the file is more than one piece
+    assert report["bytes"] == sum(t.nbytes for t in _native.check_gguf(synth).tensors)
+
+
+@each_way
+def test_a_load_can_be_stopped_whenever_progress_is_told_and_leaves_nothing(
+    synth: Path, way: dict[str, bool]
+) -> None:
+    n_calls = 0
+
+    def count(_: float) -> None:
+        nonlocal n_calls
+        n_calls += 1
+
+    load(synth, way, count)
+    before = left_of(synth)
+    for n in range(n_calls):
+        heard: list[float] = []
+
+        def stop(fraction: float) -> None:
+            if len(heard) == n:  # noqa: B023
+                raise Stop
+            heard.append(fraction)  # noqa: B023
+
+        with pytest.raises(Stop):
+            load(synth, way, stop)
+        assert left_of(synth) == before
+
+
+@each_way
+def test_a_model_in_parts_is_loaded_whole(tmp_path: Path, way: dict[str, bool]) -> None:
+    paths = [tmp_path / f"m-0000{i}-of-00002.gguf" for i in (1, 2)]
+    for path, data in zip(paths, split_model(), strict=True):
+        path.write_bytes(data)
+    header = _native.check_gguf(paths[0])
+    assert load(paths[0], way).load_report["bytes"] == sum(t.nbytes for t in header.tensors)
+    # Where the second part is cut while the first is read, the second is named.
+    with pytest.raises(ModelFileError, match="ends at byte") as caught:
+        load(paths[0], way, lambda _: os.truncate(paths[1], 4096))
+    assert caught.value.path == str(paths[1])
+
+
+@each_way
+def test_a_file_that_shrinks_while_it_is_read_is_an_error_that_names_file_and_offset(
+    tmp_path: Path, synth: Path, way: dict[str, bool]
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(synth.read_bytes())
+    end = _native.check_gguf(path).data_offset + (400 << 10) + 1000
+    before = left_of(path)
+    with pytest.raises(ModelFileError, match=f"ends at byte {end}") as caught:
+        load(path, way, lambda _: os.truncate(path, end))
+    assert caught.value.path == str(path)
+    assert caught.value.offset == end
+    assert left_of(path) == before
+
+
+@pytest.mark.parametrize("use_mmap", [True, False])
+@pytest.mark.parametrize(
+    ("type_", "block", "scale"), [("F32", 4, 2), ("Q4_K", 144, 0), ("Q6_K", 210, 208)]
+)
+def test_a_tensor_with_a_value_that_is_not_finite_is_refused_where_that_is_checked(
+    tmp_path: Path, synth: Path, use_mmap: bool, type_: str, block: int, scale: int
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(synth.read_bytes())
+    tensor = [t for t in _native.check_gguf(path).tensors if t.type == type_][-1]
+    at = tensor.offset + tensor.nbytes - block + scale
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(np.float16(np.inf).tobytes() if type_ != "F32" else b"\xff\x7f")
+    load(path, {"use_mmap": use_mmap})
+    before = left_of(path)
+    with pytest.raises(ModelFileError, match="not finite") as caught:
+        load(path, {"use_mmap": use_mmap, "check_tensors": True})
+    assert caught.value.field == tensor.name
+    assert caught.value.offset is not None
+    assert tensor.offset <= caught.value.offset < tensor.offset + tensor.nbytes
+    assert left_of(path) == before
+
+
+def test_what_is_not_cached_is_read_around_the_page_cache_unless_it_is_mapped(
+    tmp_path: Path, synth: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(synth.read_bytes())
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    report = load(path, {"use_mmap": False}).load_report
+    if report["direct_bytes"] == 0:
+        pytest.skip("this file system has no direct reads")
+    assert report["direct_bytes"] > report["bytes"] // 2  # the header's pages are cached
+    path.read_bytes()
+    assert load(path, {"use_mmap": False}).load_report["direct_bytes"] == 0
+    assert load(path, {}).load_report["direct_bytes"] == 0
