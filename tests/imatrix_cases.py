@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from gguf_bytes import tiny_experts
 from gguf_writer import Image, Tensor, Typed, array, string, u32, write_gguf
 
 from orin_llm.quality.imatrix import Entry, Imatrix
@@ -67,3 +68,18 @@ def legacy(
         data += struct.pack("<i", len(name)) + name.encode()
         data += struct.pack("<ii", n, len(values)) + struct.pack(f"<{len(values)}f", *values)
     return data + struct.pack("<ii", windows, len(text)) + text.encode()
+
+
+def random_experts(n_expert: int = 5, ff: int = 96) -> Image:
+    """A model whose experts, two of which see each token, have random weights."""
+    experts = tiny_experts(n_expert=n_expert, ff=ff)
+    rng = np.random.default_rng(1)
+    data = bytearray(experts.data)
+    for mark, at in experts.marks.items():
+        if "_exps" in mark and mark.endswith("/data"):
+            n = 64 * ff * n_expert
+            data[at : at + 4 * n] = (rng.standard_normal(n) / 8).astype("<f4").tobytes()
+        elif "gate_inp" in mark and mark.endswith("/data"):
+            n = 64 * n_expert
+            data[at : at + 4 * n] = rng.standard_normal(n).astype("<f4").tobytes()
+    return Image(bytes(data), experts.marks)

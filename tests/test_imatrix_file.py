@@ -62,7 +62,7 @@ def test_what_is_written_is_read_back(
         entries[name] = entry(rng.random((n_mat, n)) * 1e6, rng.integers(0, 1 << 24, n_mat))
     texts = tuple(data.draw(st.lists(st.text(max_size=9), min_size=1, max_size=3)))
     size = st.integers(0, (1 << 32) - 1)
-    done = Collected("ab", "cd", data.draw(size), data.draw(size))
+    done = Collected("ab", "cd", data.draw(size), data.draw(size), data.draw(st.booleans()))
     written = Imatrix(entries, texts, data.draw(size), data.draw(size), collected=done)
     write_imatrix(path, written, force=True)
     assert same(read_imatrix(path), written)

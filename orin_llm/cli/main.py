@@ -43,6 +43,9 @@ SUBCOMMANDS = {
     "quantize": Subcommand(
         "orin_llm.cli.quantize", "quantize", MODELS, "Write a model with fewer bits a weight."
     ),
+    "imatrix": Subcommand(
+        "orin_llm.cli.imatrix", "imatrix", MODELS, "Learn from a text what quantizing should keep."
+    ),
     "bench": Subcommand("orin_llm.cli.bench", "bench", MACHINE, "Measure speed and memory."),
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."

@@ -42,6 +42,10 @@ class Value:
         return cls(ValueType.UINT32, number)
 
     @classmethod
+    def boolean(cls, value: bool) -> Value:
+        return cls(ValueType.BOOL, value)
+
+    @classmethod
     def f32(cls, number: float) -> Value:
         return cls(ValueType.FLOAT32, number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +17,22 @@ def new_file(out: Path, *, force: bool) -> Iterator[Path]:
     """Yields the path of an empty file beside `out`; see `host.disk.replacing`.
 
     Raises:
+        UsageError, OrinError: as `require_new`; or the disk is full or may not be written.
+    """
+    require_new(out, force=force)
+    try:
+        with replacing(out) as part:
+            yield part
+    except OSError as error:
+        raise OrinError(_explain(error, out)) from error
+
+
+def require_new(out: Path, *, force: bool) -> None:
+    """Whether a file may be written there: asked before long work, too.
+
+    Raises:
         UsageError: `out` exists and `force` is false, or it is a directory, or its own is missing.
-        OrinError: the disk is full or may not be written.
+        OrinError: its directory may not be written.
     """
     if out.is_dir():
         raise UsageError(f"{out} is a directory; name a file")
@@ -25,11 +40,8 @@ def new_file(out: Path, *, force: bool) -> Iterator[Path]:
         raise UsageError(f"the directory {out.parent} does not exist; create it first")
     if out.exists() and not force:
         raise UsageError(f"{out} exists; pass --force to overwrite it")
-    try:
-        with replacing(out) as part:
-            yield part
-    except OSError as error:
-        raise OrinError(_explain(error, out)) from error
+    if not os.access(out.parent, os.W_OK):
+        raise OrinError(f"cannot write {out}: its directory may not be written")
 
 
 def _explain(error: OSError, out: Path) -> str:

@@ -31,16 +31,18 @@ class Collected:
     """How far a collection of ours is: what resuming it needs to know.
 
     Attributes:
-        text_sha256: of the tokens that are read, in hex.
+        text_sha256: of all tokens of the text, in hex.
         model: the model's fingerprint (`engine.fingerprint`).
         windows_done: the next window to read.
-        windows_total: windows of the whole text.
+        windows_total: windows to read of the text.
+        with_output: whether the output matrix is among the tensors, if the model has one.
     """
 
     text_sha256: str
     model: str
     windows_done: int
     windows_total: int
+    with_output: bool
 
 
 @dataclass(frozen=True)

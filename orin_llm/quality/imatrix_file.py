@@ -63,6 +63,7 @@ def write_imatrix(path: Path, imatrix: Imatrix, *, force: bool = False) -> None:
             "orin.imatrix.model": Value.string(imatrix.collected.model),
             "orin.imatrix.windows_done": Value.u32(imatrix.collected.windows_done),
             "orin.imatrix.windows_total": Value.u32(imatrix.collected.windows_total),
+            "orin.imatrix.with_output": Value.boolean(imatrix.collected.with_output),
         }
     tensors = []
     for name, entry in sorted_entries(imatrix.entries).items():
@@ -128,6 +129,7 @@ def _collected(path: Path, header: Header) -> Collected | None:
         _key(path, header, "orin.imatrix.model", ValueType.STRING, str),
         _key(path, header, "orin.imatrix.windows_done", ValueType.UINT32, int),
         _key(path, header, "orin.imatrix.windows_total", ValueType.UINT32, int),
+        _key(path, header, "orin.imatrix.with_output", ValueType.BOOL, bool),
     )
 
 

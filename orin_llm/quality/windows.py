@@ -50,16 +50,24 @@ class Windows:
 
     @classmethod
     def of_text(
-        cls, model: LoadedModel, text: str, window_tokens: int, most: int | None = None
+        cls,
+        model: LoadedModel,
+        text: str,
+        window_tokens: int,
+        most: int | None = None,
+        *,
+        parse_special: bool = False,
     ) -> Windows:
         """The windows of a text, the first `most` of them.
+
+        With `parse_special`, control tokens written in the text are read as those tokens.
 
         Raises:
             UsageError: the text is shorter than a window.
             OrinError: it is longer than 64 MiB.
         """
         bos = model.bos_id if model.add_bos and model.bos_id >= 0 else None
-        tokens = model.tokenize(text, add_special=False)
+        tokens = model.tokenize(text, add_special=False, parse_special=parse_special)
         if bos is not None:
             tokens.insert(0, bos)
         n = len(tokens) // window_tokens
