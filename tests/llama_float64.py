@@ -1,65 +1,79 @@
-"""A llama of `tiny_llama` in float64, from its definition; its attention may read K and V given."""
+"""The llama architecture in float64 NumPy: what a file computes, free of any engine's rounding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+import gguf
 import numpy as np
-from gguf_bytes import Shape, model_tensors
 from numpy.typing import NDArray
-from rope_formula import NORM, Rope, rotate
+
+from orin_llm._native import check_gguf
 
 Array = NDArray[np.float64]
 
 
-class Llama:
-    """Weights are those of a shape with seed 0, as `tiny_llama` has them."""
+def logits(path: Path, texts: Sequence[Sequence[int]]) -> Array:
+    """Logits at every position of every text, one text after the other: [n_positions, n_vocab]."""
+    metadata = check_gguf(path).metadata
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    n_head = metadata["llama.attention.head_count"]
+    n_head_kv = metadata["llama.attention.head_count_kv"]
+    epsilon = metadata["llama.attention.layer_norm_rms_epsilon"]
+    base = metadata["llama.rope.freq_base"]
+    ends = np.cumsum([len(text) for text in texts])[:-1]
 
-    def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self._weights = {
-            tensor.name.removesuffix(".weight"): np.frombuffer(tensor.data or b"", "<f4")
-            .reshape(tensor.shape[::-1])
-            .astype(np.float64)
-            for tensor in model_tensors(shape)
-        }
+    def weights(name: str) -> Array:
+        tensor = tensors[name]
+        return gguf.dequantize(tensor.data, tensor.tensor_type).astype(np.float64)
 
-    def embedding(self, tokens: Sequence[int]) -> Array:
-        """[n, n_embd]"""
-        return self._weights["token_embd"][list(tokens)]
+    def project(x: Array, name: str) -> Array:
+        bias = weights(name + ".bias") if name + ".bias" in tensors else 0.0
+        return x @ weights(name + ".weight").T + bias
 
-    def keys_and_values(self, layer: int, x: Array) -> tuple[Array, Array]:
-        """What positions 0 … n - 1 would have in the cache. x: the layer's input; [n, n_kv] each"""
-        normed = self._norm(f"blk.{layer}.attn_norm", x)
-        k, v = (normed @ self._weights[f"blk.{layer}.attn_{part}"].T for part in "kv")
-        return self._turned(k), v
+    def norm(x: Array, name: str) -> Array:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + epsilon) * weights(name)
 
-    def block(self, layer: int, x: Array, k: Array, v: Array) -> Array:
-        """What a layer makes of x with these keys and values, causally."""
-        n, head, n_head = len(x), self.shape.head, self.shape.n_head
-        group = n_head // self.shape.n_head_kv
-        normed = self._norm(f"blk.{layer}.attn_norm", x)
-        q = self._turned(normed @ self._weights[f"blk.{layer}.attn_q"].T).reshape(n, n_head, head)
-        keys, values = (part.reshape(n, -1, head).repeat(group, 1) for part in (k, v))
-        scores = np.einsum("ihd,jhd->hij", q, keys) / np.sqrt(head)
-        scores[:, ~np.tri(n, dtype=bool)] = -np.inf
-        weights = np.exp(scores - scores.max(-1, keepdims=True))
-        weights /= weights.sum(-1, keepdims=True)
-        attended = np.einsum("hij,jhd->ihd", weights, values).reshape(n, -1)
-        x = x + attended @ self._weights[f"blk.{layer}.attn_output"].T
-        normed = self._norm(f"blk.{layer}.ffn_norm", x)
-        gate, up = (normed @ self._weights[f"blk.{layer}.ffn_{part}"].T for part in ("gate", "up"))
-        return x + (gate / (1 + np.exp(-gate)) * up) @ self._weights[f"blk.{layer}.ffn_down"].T
+    def attention(x: Array, block: str) -> Array:
+        q, k, v = (np.split(project(x, f"{block}attn_{name}"), ends) for name in "qkv")
+        mixed = [attend(*each, n_head, n_head_kv, base) for each in zip(q, k, v, strict=True)]
+        return project(np.concatenate(mixed), block + "attn_output")
 
-    def logits(self, x: Array) -> Array:
-        """Of what the last layer gives. [n, n_vocab]"""
-        return self._norm("output_norm", x) @ self._weights["token_embd"].T
+    def feed_forward(x: Array, block: str) -> Array:
+        gate, up = project(x, block + "ffn_gate"), project(x, block + "ffn_up")
+        return project(gate / (1.0 + np.exp(-gate)) * up, block + "ffn_down")
 
-    def _norm(self, name: str, x: Array) -> Array:
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * self._weights[name]
+    embeddings = weights("token_embd.weight")
+    x = embeddings[np.concatenate(texts)]
+    for layer in range(metadata["llama.block_count"]):
+        block = f"blk.{layer}."
+        x = x + attention(norm(x, block + "attn_norm.weight"), block)
+        x = x + feed_forward(norm(x, block + "ffn_norm.weight"), block)
+    output = weights("output.weight") if "output.weight" in tensors else embeddings
+    return norm(x, "output_norm.weight") @ output.T
 
-    def _turned(self, rows: Array) -> Array:
-        n, head = len(rows), self.shape.head
-        rope = Rope(NORM, head, head)
-        heads = rows.reshape(1, n, -1, head)
-        return rotate(rope, heads, np.arange(n, dtype=np.int32)).reshape(n, -1)
+
+def attend(q: Array, k: Array, v: Array, n_head: int, n_head_kv: int, base: float) -> Array:
+    """Causal attention over one text. q: [n, n_head * head_dim]; k, v: [n, n_head_kv * head_dim]"""
+    n = len(q)
+
+    def heads(x: Array, count: int) -> Array:
+        return x.reshape(n, count, -1).transpose(1, 0, 2)  # [count, n, head_dim]
+
+    group = n_head // n_head_kv
+    turned_q = rope(heads(q, n_head), base)
+    turned_k = np.repeat(rope(heads(k, n_head_kv), base), group, axis=0)
+    scores = turned_q @ turned_k.transpose(0, 2, 1) / np.sqrt(turned_q.shape[-1])
+    scores[:, np.triu(np.ones((n, n), dtype=bool), 1)] = -np.inf
+    shares = np.exp(scores - scores.max(-1, keepdims=True))
+    shares /= shares.sum(-1, keepdims=True)
+    mixed = shares @ np.repeat(heads(v, n_head_kv), group, axis=0)
+    return mixed.transpose(1, 0, 2).reshape(n, -1)
+
+
+def rope(x: Array, base: float) -> Array:
+    """Turns neighbouring pairs, as in converted llama files. x: [n_head, n, head_dim]"""
+    angles = np.arange(x.shape[1])[:, None] * base ** (-np.arange(0, x.shape[2], 2) / x.shape[2])
+    turned = (x[..., ::2] + 1j * x[..., 1::2]) * np.exp(1j * angles)
+    return np.stack([turned.real, turned.imag], axis=-1).reshape(x.shape)

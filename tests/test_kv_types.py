@@ -13,9 +13,9 @@ from gguf_bytes import Image, Shape, tiny_latent, tiny_llama
 from greedy import GreedyText, greedy_text
 from hypothesis import given
 from hypothesis import strategies as st
-from llama_float64 import Llama
 from stepping import step_probe
 from stored_rows import rounding_of, stored_rows, turned
+from tiny_llama_float64 import Llama
 
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine, EngineConfig, Hooks

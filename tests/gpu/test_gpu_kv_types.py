@@ -10,9 +10,9 @@ from completions import prompt
 from gguf_bytes import Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu_under_test import KIND
-from llama_float64 import Llama
 from stepping import step_probe
 from stored_rows import rounding_of, stored_rows, turned
+from tiny_llama_float64 import Llama
 
 from orin_llm.engine import Hooks
 from orin_llm.gguf.kv_types import KV_TYPES
