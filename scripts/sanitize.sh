@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the property tests of the core (cpp/pages, cpp/scheduler, cpp/sampling, the engine's thread), which need no
-# llama.cpp.
+# Runs the property tests of the core (cpp/pages, cpp/scheduler, cpp/sampling, the engine's thread, the reader of model
+# files), which need no llama.cpp.
 #
 #   scripts/sanitize.sh            all under the address and undefined-behaviour sanitizers, then those that start
 #                                  threads under the thread sanitizer
@@ -13,6 +13,7 @@ cd "$(dirname "$0")/.."
 build=build/core
 jobs=${JOBS:-$(nproc)}
 engine=(cpp/engine/{core,core_step,core_collect,logits_computer,ledger,runner,completion,mailbox}.cpp)
+loader=(cpp/loader/{data_file,pipeline,read_plan}.cpp cpp/gguf/error.cpp)
 export CXX=${CXX:-c++}
 flags=(-std=c++17 -g1 -Wall -Wextra -Wshadow -ffp-contract=off -fno-omit-frame-pointer -pthread -Icpp)
 
@@ -24,7 +25,7 @@ run_tests() {
     rm -rf "${build:?}/$name"  # objects of files that are gone
     mkdir -p "$build/$name"
     # shellcheck disable=SC2016  # expanded by the inner shells
-    find cpp/pages cpp/scheduler cpp/sampling "${engine[@]}" "${tests[@]}" -name '*.cpp' -print0 |
+    find cpp/pages cpp/scheduler cpp/sampling "${engine[@]}" "${loader[@]}" "${tests[@]}" -name '*.cpp' -print0 |
         xargs -0 -P "$jobs" -I{} bash -c '
             object=$1/$(tr / _ <<<"$2").o
             "$CXX" "${@:3}" -c "$2" -o "$object"' build "$build/$name" {} "${flags[@]}" "$@"

@@ -1,4 +1,4 @@
-"""Loads through our reader: the same model whichever way it comes in, and nothing left of one that ends early."""
+"""Loads through our reader: the same model whichever way, nothing left of one that ends early."""
 
 from __future__ import annotations
 
