@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,42 +20,55 @@ from numpy.typing import NDArray
 _NO_TYPE = 43  # GGML_TYPE_COUNT
 
 
-def stock_quantize(
-    source: Path,
-    out: Path,
-    file_type: int,
-    *,
-    patterns: Sequence[tuple[str, int]] = (),
-    weights: Mapping[str, NDArray[np.float32]] | None = None,
-    metadata: Sequence[tuple[str, str | int]] = (),
-    **fields: bool | int,
-) -> None:
-    """Quantize with the library that the [stock] extra has.
+@dataclass(frozen=True)
+class StockFile:
+    """A file that the library makes.
 
-    Args:
+    Attributes:
         patterns: regular expressions of tensors' names, and the numbers of ggml's types.
         weights: of an importance matrix, by tensor.
         metadata: set in the new file, in this order; numbers as u32.
-        fields: of llama_model_quantize_params, such as pure=True.
+        fields: of llama_model_quantize_params, such as pure.
     """
-    tables = {name: values.tolist() for name, values in (weights or {}).items()}
-    request = {
-        "source": str(source), "out": str(out), "file_type": file_type, "fields": fields,
-        "patterns": patterns, "weights": tables, "metadata": metadata,
-    }  # fmt: skip
-    subprocess.run(
-        [sys.executable, __file__], input=json.dumps(request), text=True, check=True, timeout=300
-    )
+
+    source: Path
+    out: Path
+    file_type: int
+    patterns: Sequence[tuple[str, int]] = ()
+    weights: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    metadata: Sequence[tuple[str, str | int]] = ()
+    fields: Mapping[str, bool | int] = field(default_factory=dict)
+
+
+def stock_quantize(files: Sequence[StockFile]) -> None:
+    """Make them with the library that the [stock] extra has."""
+    requests = [
+        {
+            **vars(file),
+            "source": str(file.source),
+            "out": str(file.out),
+            "weights": {name: values.tolist() for name, values in file.weights.items()},
+        }
+        for file in files
+    ]
+    command = [sys.executable, __file__]
+    subprocess.run(command, input=json.dumps(requests), text=True, check=True, timeout=300)
 
 
 def main() -> None:
     import llama_cpp
 
-    request = json.load(sys.stdin)
     quiet = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(
         lambda level, text, data: None
     )
     llama_cpp.llama_log_set(ctypes.cast(quiet, llama_cpp.llama_log_callback), None)
+    for request in json.load(sys.stdin):
+        _quantize(request)
+
+
+def _quantize(request: dict[str, Any]) -> None:
+    import llama_cpp
+
     params = llama_cpp.llama_model_quantize_default_params()
     params.ftype = request["file_type"]
     params.nthread = 2
@@ -65,11 +79,10 @@ def main() -> None:
         _set(params, "imatrix", _weights(request["weights"])),
         _set(params, "kv_overrides", _metadata(request["metadata"])),
     ]
-    failed = llama_cpp.llama_model_quantize(
-        request["source"].encode(), request["out"].encode(), params
-    )
+    source, out = request["source"].encode(), request["out"].encode()
+    if llama_cpp.llama_model_quantize(source, out, params) != 0:
+        sys.exit(f"stock llama.cpp refused {request['out']}")
     del kept
-    sys.exit(failed)
 
 
 def _patterns(given: Sequence[tuple[str, int]]) -> list[Any]:

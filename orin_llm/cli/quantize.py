@@ -30,9 +30,12 @@ def quantize(
         typer.Argument(metavar="TYPE", help="Q4_K_M, Q5_K_M, Q6_K, Q8_0, Q4_0, IQ4_XS, … or F16."),
     ],
     imatrix: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
-            "--imatrix", rich_help_panel=MIX, help="Importance matrix: what inputs matter more."
+            "--imatrix",
+            rich_help_panel=MIX,
+            metavar="FILE",
+            help="Importance matrix: which inputs matter more.",
         ),
     ] = None,
     keep: Annotated[
@@ -111,16 +114,16 @@ def quantize(
         view.print_report(plan, done)
 
 
-def _importance(path: Path) -> Importance:
+def _importance(file: str) -> Importance:
     """Raises UsageError where there is no such file, ModelFileError for one that is damaged."""
     from orin_llm.models.quantize_plan import Importance
     from orin_llm.quality.imatrix_file import read_imatrix
 
-    if not path.is_file():
-        raise UsageError(f"--imatrix {path}: there is no such file")
-    imatrix = read_imatrix(path)
+    if not Path(file).is_file():
+        raise UsageError(f"--imatrix {file}: there is no such file")
+    imatrix = read_imatrix(Path(file))
     return Importance(
-        file=str(path),
+        file=file,
         weights=imatrix.weights(),
         dataset=imatrix.datasets[0] if imatrix.datasets else "",
         chunks=imatrix.chunk_count,

@@ -53,10 +53,14 @@ def _row(share: Share) -> list[str]:
 def _notes(plan: QuantizePlan) -> Iterator[str]:
     for fallback in fallbacks(plan.tensors):
         yield (
-            f"{fallback.tensors} tensors are {fallback.type} in place of {fallback.wanted_type}, "
-            f"whose blocks do not divide rows of {fallback.n_inputs} weights"
+            f"{_count(fallback.tensors)} {fallback.type} in place of {fallback.wanted_type}, whose "
+            f"blocks do not divide rows of {fallback.n_inputs} weights"
         )
     missing = without_importance(plan)
     if missing:
         names = ", ".join(missing[:_NAMES_SHOWN]) + (", …" if len(missing) > _NAMES_SHOWN else "")
-        yield f"the importance matrix has no values for {len(missing)} tensors: {names}"
+        yield f"{_count(len(missing))} quantized without importance, not in the matrix: {names}"
+
+
+def _count(tensors: int) -> str:
+    return "1 tensor is" if tensors == 1 else f"{tensors} tensors are"

@@ -31,13 +31,16 @@ def require_new(out: Path, *, force: bool) -> None:
     """Whether a file may be written there: asked before long work, too.
 
     Raises:
-        UsageError: `out` exists and `force` is false, or it is a directory, or its own is missing.
+        UsageError: `out` exists and `force` is false, or it is no file (a directory, a device), or
+            its directory is missing.
         OrinError: its directory may not be written.
     """
     if out.is_dir():
         raise UsageError(f"{out} is a directory; name a file")
     if not out.parent.is_dir():
         raise UsageError(f"the directory {out.parent} does not exist; create it first")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"{out} is not a file that another one may replace; name a file")
     if out.exists() and not force:
         raise UsageError(f"{out} exists; pass --force to overwrite it")
     if not os.access(out.parent, os.W_OK):

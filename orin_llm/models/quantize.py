@@ -14,7 +14,7 @@ from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.header import read_header
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.disk import require_space
-from orin_llm.models.output_file import new_file
+from orin_llm.models.output_file import new_file, require_new
 from orin_llm.models.quantize_plan import QuantizePlan
 from orin_llm.models.quantize_source import watched
 from orin_llm.models.reporter import Progress, Reporter
@@ -43,15 +43,12 @@ def check_room(plan: QuantizePlan, out: Path, *, force: bool) -> None:
     """Whether `out` can be written at all.
 
     Raises:
-        UsageError: it exists and `force` is false, or it is one of the model's own files.
+        UsageError: as `output_file.require_new`, or it is one of the model's own files.
         OrinError: the disk has no room for it.
     """
     if out.exists() and any(out.samefile(file) for file in plan.files):
         raise UsageError(f"{out} is the model itself: choose another name for the new file")
-    if out.exists() and not force:
-        raise UsageError(f"{out} exists; pass --force to overwrite it")
-    if not out.parent.is_dir():
-        raise UsageError(f"the directory {out.parent} does not exist; create it first")
+    require_new(out, force=force)
     require_space(out.parent, plan.file_bytes)
 
 
@@ -82,8 +79,8 @@ def write(
     with new_file(out, force=force) as part, watched(plan.files) as check_source:
 
         def on_progress(done: int) -> None:
-            check_source()
             report(Progress(step, done, total))
+            check_source()  # last, since llama.cpp reads on when this returns
 
         try:
             _native.quantize(

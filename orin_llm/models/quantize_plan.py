@@ -98,7 +98,12 @@ def make_plan(request: Request) -> QuantizePlan:
     names = parts_of(request.source.name)
     files = tuple(request.source.with_name(name) for name in names)
     header = _native.check_gguf(os.fsencode(files[0]))
+    if not header.tensors:
+        raise ModelFileError(
+            f"{request.source} holds a vocabulary and no weights", path=str(request.source)
+        )
     _check_keep(request, header)
+    _check_values(request.importance)
     tensors = _native.plan_quantization(os.fsencode(files[0]), _params(request, 1))
     _check_output(request, tensors)
     _check_requantizing(request, tensors)
@@ -186,14 +191,20 @@ def _check_requantizing(request: Request, tensors: Sequence[QuantizedTensor]) ->
         )
 
 
+def _check_values(importance: Importance | None) -> None:
+    if importance is None:
+        return
+    for name, values in importance.weights.items():
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise ModelFileError(
+                f"{importance.file}: the values of {name} are not all finite and positive",
+                path=importance.file,
+            )
+
+
 def _check_importance(request: Request, tensors: Sequence[QuantizedTensor]) -> None:
     weights = {} if request.importance is None else request.importance.weights
     file = "" if request.importance is None else request.importance.file
-    for name, values in weights.items():
-        if not np.isfinite(values).all() or (values < 0).any():
-            raise ModelFileError(
-                f"{file}: the values of {name} are not all finite and positive", path=file
-            )
     if weights and not any(tensor.name in weights for tensor in tensors):
         raise ModelFileError(f"{file} is of another model: it has none of its tensors", path=file)
     for tensor in tensors:
