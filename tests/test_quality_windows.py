@@ -29,7 +29,8 @@ ROUNDING = {"all": 2e-3, "none": 0.03, "-attention": 0.03}
 
 
 def rows_of(model: WindowLogits, window: Window = WINDOW, **how: Any) -> NDArray[np.float32]:
-    blocks = list(model.blocks(window, **how))
+    blocks, targets = zip(*model.blocks(window, **how), strict=True)
+    np.testing.assert_array_equal(np.concatenate(targets), window.targets)
     assert [len(block) for block in blocks][:-1] == [BLOCK_ROWS] * (len(blocks) - 1)
     return np.concatenate(blocks)
 

@@ -53,6 +53,9 @@ SUBCOMMANDS = {
     "perplexity": Subcommand(
         "orin_llm.cli.perplexity", "perplexity", MODELS, "Judge a model by a text."
     ),
+    "compare": Subcommand(
+        "orin_llm.cli.compare", "compare", MODELS, "Compare a model with a reference on a text."
+    ),
     "monitor": Subcommand(
         "orin_llm.cli.monitor", "monitor", MACHINE, "Watch the board and its engines."
     ),

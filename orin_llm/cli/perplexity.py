@@ -66,7 +66,7 @@ def perplexity(
     ):
         windows = Windows.of_text(opened.loaded, corpus.text, text.ctx_size, text.windows)
         found = _measure(opened, windows, compute.decode, save_logits, force, report)
-        said = perplexity_json(found, opened, windows, corpus, one_by_one=compute.decode)
+        said = perplexity_json(found, opened.describe(), windows, corpus, one_by_one=compute.decode)
     if as_json:
         print_json(said)
     else:

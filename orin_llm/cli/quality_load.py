@@ -27,6 +27,7 @@ def open_model(
         lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
         beside,
     )
-    if not quiet and "note" in model.backend:
-        print(visible(f"note: {model.backend['note']}"), file=sys.stderr)
+    backend = model.describe()["backend"]
+    if not quiet and "note" in backend:
+        print(visible(f"note: {backend['note']}"), file=sys.stderr)
     return model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from orin_llm.cli.options import MODEL, GpuLayersFlag, KernelsFlag, flag
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from orin_llm.engine import EngineConfig
     from orin_llm.quality.texts import Corpus
 
-REPORT = "Report"
+REFERENCE, REPORT = "Reference", "Report"
 
 
 @dataclass(frozen=True)
@@ -85,15 +86,53 @@ class ComputeOptions:
 
     def config(self, ctx_size: int) -> EngineConfig:
         """The engine's configuration; UsageError where a value cannot be."""
+        return self._config(ctx_size, self.kv_type, self.hooks, self.gpu_layers)
+
+    def reference_config(self, ctx_size: int, reference: ReferenceOptions) -> EngineConfig:
+        """The same, of what it is compared with."""
+        layers = self.gpu_layers if reference.ref_gpu_layers is None else reference.ref_gpu_layers
+        return self._config(ctx_size, reference.ref_kv_type, reference.ref_hooks, layers)
+
+    def _config(self, ctx_size: int, kv_type: str, hooks: str, gpu_layers: int) -> EngineConfig:
         from orin_llm.engine import EngineConfig, Hooks, Kernels
 
         return EngineConfig(
             n_ctx=ctx_size,
             chunk_size=self.chunk_size,
             threads=self.threads,
-            gpu_layers=self.gpu_layers,
-            hooks=Hooks.parse(self.hooks),
+            gpu_layers=gpu_layers,
+            hooks=Hooks.parse(hooks),
             kernels=Kernels() if self.kernels is None else Kernels.parse(self.kernels),
-            kv_type=self.kv_type,
+            kv_type=kv_type,
             page_size=self.page_size,
         )
+
+
+@dataclass(frozen=True)
+class ReferenceOptions:
+    """How the reference is computed, where that is not as the model is."""
+
+    ref_kv_type: Annotated[
+        str, flag("--ref-kv-type", panel=REFERENCE, help="The reference's KV cache.")
+    ] = "f16"
+    ref_hooks: Annotated[
+        str, flag("--ref-hooks", panel=REFERENCE, help="The reference's hooks.")
+    ] = "all"
+    ref_gpu_layers: Annotated[
+        int | None,
+        flag(
+            "--ref-gpu-layers",
+            panel=REFERENCE,
+            help="The reference's layers on the GPU; those of the model if not given.",
+        ),
+    ] = None
+    logits: Annotated[
+        Path | None,
+        flag(
+            "--logits",
+            panel=REFERENCE,
+            metavar="FILE",
+            help="In place of a reference: its log-probabilities, and the text's tokens, from "
+            "`perplexity --save-logits`.",
+        ),
+    ] = None

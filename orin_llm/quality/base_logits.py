@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,6 +101,10 @@ class BaseLogits:
         if tokens.min() < 0 or tokens.max() >= n_vocab:
             raise OrinError(f"{path} has tokens that are none of its {n_vocab}: it is damaged")
         return cls(path, n_vocab, tokens.reshape(n, window))
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, as plain values."""
+        return {"logits": str(self.path)}
 
     def windows(self, model_vocab: int, bos: int | None, most: int | None = None) -> Windows:
         """The windows to compute, as a model takes them.

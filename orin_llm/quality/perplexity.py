@@ -66,24 +66,21 @@ def perplexity(
     started = time.monotonic()
     nlls = np.empty((len(windows), windows.scored_per_window))
     for i, window in enumerate(windows):
-        at = 0
-        for logits in model.blocks(window, one_by_one=one_by_one):
-            targets = window.targets[at : at + len(logits)]
-            nlls[i, at : at + len(logits)] = _native.token_nlls(
-                logits, targets, n_threads=model.threads
-            )
+        of_window = []
+        for logits, targets in model.blocks(window, one_by_one=one_by_one):
+            of_window.append(_native.token_nlls(logits, targets, n_threads=model.threads))
             if save is not None:
                 save.add(_native.encode_rows(logits, n_threads=model.threads))
-            at += len(logits)
+        nlls[i] = np.concatenate(of_window)
         require_finite(nlls[i], i)
         on_window(i + 1)
     return Perplexity(nlls, (time.monotonic() - started) * 1e3)
 
 
-def require_finite(nlls: Values, window: int) -> None:
-    """OrinError where the model holds a token of the text for impossible."""
-    if not np.isfinite(nlls).all():
+def require_finite(values: Values, window: int) -> None:
+    """OrinError where a model holds a token for impossible that the text, or another model, has."""
+    if not np.isfinite(values).all():
         raise OrinError(
-            f"in window {window + 1} a token of the text has the probability 0: there is no "
-            "perplexity (are these the model's own tokens?)"
+            f"in window {window + 1} a token of the text, or one that the reference expects, has "
+            "the probability 0: there is no perplexity or divergence"
         )

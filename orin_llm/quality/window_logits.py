@@ -24,7 +24,7 @@ from orin_llm.engine.native_params import native_params, thread_count
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import OrinError
 from orin_llm.gguf.kv_types import require_kv_types
-from orin_llm.quality.windows import Window
+from orin_llm.quality.windows import Tokens, Window
 
 BLOCK_ROWS = 64  # of logits that are looked at together: 32 MiB for a vocabulary of 128k
 
@@ -92,13 +92,21 @@ class WindowLogits(Closeable):
         """Whether the KV cache is in pages."""
         return self.runner.is_paged
 
-    @property
-    def backend(self) -> dict[str, Any]:
-        """Where and how it computes; see `Engine.backend`."""
-        return describe_backend(self)
+    def describe(self) -> dict[str, Any]:
+        """The model and how it computes, as plain values."""
+        return {
+            "model": str(self.loaded.model_path),
+            "kv_type": self.config.kv_type,
+            "chunk_size": self.config.chunk_size,
+            "backend": describe_backend(self),
+        }
 
-    def blocks(self, window: Window, *, one_by_one: bool = False) -> Iterator[Logits]:
-        """The logits of each position from `window.first` on, some at a time: [≤ 64, n_vocab].
+    def blocks(
+        self, window: Window, *, one_by_one: bool = False
+    ) -> Iterator[tuple[Logits, Tokens]]:
+        """The logits of each position from `window.first` on, and the token that follows it.
+
+        Some at a time: [n, n_vocab] and [n], n at most BLOCK_ROWS.
 
         one_by_one: these positions are computed one in a step, as those of an answer are, and not
         as a prompt's.
@@ -107,8 +115,9 @@ class WindowLogits(Closeable):
         """
         runner = self.runner
         runner.begin(window.inputs, first=window.first, one_by_one=one_by_one)
-        for _ in range(0, len(window.targets), BLOCK_ROWS):
-            yield runner.next_rows(BLOCK_ROWS)
+        for at in range(0, len(window.targets), BLOCK_ROWS):
+            targets = window.targets[at : at + BLOCK_ROWS]
+            yield runner.next_rows(len(targets)), targets
 
     def close(self) -> None:
         """Free the contexts, and the weights if nobody shares them."""

@@ -17,6 +17,11 @@ LEAST_WINDOW = 16
 Tokens = NDArray[np.int32]
 
 
+def bos_of(model: LoadedModel) -> int | None:
+    """The token that the model begins each text with, if it does."""
+    return model.bos_id if model.add_bos and model.bos_id >= 0 else None
+
+
 @dataclass(frozen=True)
 class Window:
     """What is computed of a window, and what is asked.
@@ -66,7 +71,7 @@ class Windows:
             UsageError: the text is shorter than a window.
             OrinError: it is longer than 64 MiB.
         """
-        bos = model.bos_id if model.add_bos and model.bos_id >= 0 else None
+        bos = bos_of(model)
         tokens = model.tokenize(text, add_special=False, parse_special=parse_special)
         if bos is not None:
             tokens.insert(0, bos)
