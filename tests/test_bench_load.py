@@ -143,7 +143,10 @@ def test_ctrl_c_ends_the_process_that_starts(model: Path) -> None:
     out, err = interrupt(process)
     assert (process.returncode, out) == (130, "") and "Traceback" not in err
     assert err.splitlines()[-1] == "interrupted: 0 of 2 workloads are printed"
-    assert not any(Path(f"/proc/{pid}/stat").exists() for pid in peers)
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in peers) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in peers)
 
 
 def test_a_model_that_changes_between_two_starts_is_an_error(model: Path) -> None:

@@ -81,6 +81,11 @@ def test_json_is_one_object_of_the_documented_shape(run: Runner) -> None:
     rates = {"prefill_tokens_per_s", "decode_tokens_per_s"}
     assert rates | {"load_ms", "ttft_ms", "tpot_ms", "itl_ms"} <= found["timings"].keys()
     assert {"p50", "p90", "p99"} <= found["timings"]["itl_ms"].keys()
+    load = found["timings"]["load"]
+    parts = ("open_ms", "read_ms", "upload_ms", "warmup_ms")
+    assert all(load[part] >= 0 for part in parts) and load["read_ms"] > 0
+    assert found["timings"]["load_ms"] == pytest.approx(sum(load[part] for part in parts))
+    assert 90_000_000 < load["weights_bytes"] < 100_000_000 and load["direct_bytes"] >= 0
     pages = {"page_size", "pages_used", "pages_total"}
     sizes = {"bytes_used", "bytes_reserved", "hit_rate", "fragmentation"}
     assert pages | sizes == found["kv"].keys()

@@ -55,7 +55,7 @@ def start(path: str, config: EngineConfig, prompt: Sequence[int]) -> dict[str, A
             "ttft_ms": (first - began) * 1e3,
             "again_ms": (again - forgot) * 1e3,
             "peak_bytes": peak.bytes,
-            "direct": load.direct,
+            "direct_bytes": load.direct_bytes,
             "device": engine.backend["device"],
         }
 

@@ -59,19 +59,18 @@ class OwnStart:
             "threads": threads,
             "publish": False,
         }
-        self._direct: bool | None = None
         self.device = ""  # known after the first start
 
     @property
     def settings(self) -> dict[str, object]:
-        """`name`, the configuration, and whether the page cache was gone around."""
-        return {"name": self._name, **self._config, "direct": self._direct}
+        """`name`, and the configuration."""
+        return {"name": self._name, **self._config}
 
     def run(self, start: Start) -> Figures:
         """Start once."""
         settings = {"path": self._model, "config": self._config}
         answer = _start("orin_llm.bench.own_start", settings, start, "engine")
-        self.device, self._direct = answer.pop("device"), answer.pop("direct")
+        self.device = answer.pop("device")
         figures: Figures = answer
         read_s = (figures["read_ms"] + figures["upload_ms"]) / 1e3
         return {**figures, "read_bytes_per_s": start.weights_bytes / read_s}

@@ -183,7 +183,7 @@ class Completion(Iterator[Chunk], AsyncIterator[Chunk]):
         computed = len(self._prompt) - (report["cached_tokens"] if report else 0)
         return Timings(
             submitted_ms=begun,
-            load_ms=engine.load_ms,
+            load=engine.load,
             ttft_ms=ttft_ms,
             itl_ms=itl_ms,
             e2el_ms=times[-1] - begun if times else 0.0,

@@ -43,6 +43,9 @@ class Engine(Closeable, LoadedModel):
         config: how to run it.
         on_progress: called while the weights load; an exception it raises stops the load.
 
+    Attributes:
+        load: what making it took.
+
     Raises:
         ModelFileError: the file is damaged, of another kind or not supported.
         UsageError: the configuration does not fit the model.
@@ -60,7 +63,6 @@ class Engine(Closeable, LoadedModel):
         header = read_model_header(path)
         require_kv_types(header, self.config.kv_types)  # before anything is loaded
         room = KvRoom.of(header, self.config)
-        checked_ms = (time.monotonic() - started) * 1e3
         super().__init__(path, header, self.config, on_progress)
         loaded = time.monotonic()
         self.n_ctx = room.n_ctx
@@ -73,14 +75,9 @@ class Engine(Closeable, LoadedModel):
         # At the latest when the interpreter ends: the thread must not outlive what it uses.
         self._process = os.getpid()
         self._at_exit = weakref.finalize(self, _stop, self._process, self._runner, self._wakers)
-        self.load_ms = (time.monotonic() - started) * 1e3
-        self.load = LoadTimes(
-            open_ms=checked_ms + self.weights_times[0],
-            read_ms=self.weights_times[1],
-            upload_ms=0.0,
-            warmup_ms=(time.monotonic() - loaded) * 1e3,
-            weights_bytes=sum(t.nbytes for t in header.tensors),
-            direct=False,
+        ready = time.monotonic()
+        self.load = LoadTimes.of(
+            self.model.load_report, (loaded - started) * 1e3, (ready - loaded) * 1e3
         )
         self.publisher = StatsPublisher(self) if self.config.publish else None
 
@@ -175,12 +172,13 @@ class Engine(Closeable, LoadedModel):
         return self._runner is None
 
     def describe(self) -> dict[str, object]:
-        """What the engine tells who attaches to its statistics: the model and how it runs."""
+        """What the engine tells who attaches to its statistics: its model, settings and load."""
         backend = self.backend
         config = {**asdict(self.config), "hooks": backend["hooks"]}
         config["kernels"] = backend.get("kernels", {})
         config |= {"n_ctx": self.n_ctx, "threads": self.threads}
-        return {"model": str(self.model_path.absolute()), "config": config}
+        load = {"load_ms": self.load.load_ms, **self.load.to_dict()}
+        return {"model": str(self.model_path.absolute()), "config": config, "load": load}
 
     def stats(self) -> dict[str, Any]:
         """What the engine does and has done: plain numbers, nested; docs/statistics.md names them.

@@ -35,10 +35,8 @@ class LoadedModel:
         self.header = header
         weights_bytes = sum(tensor.nbytes for tensor in header.tensors)
         started = time.monotonic()
-        begun: list[float] = []
 
         def report(fraction: float) -> None:
-            begun.append(time.monotonic())
             if on_progress is not None:
                 elapsed = time.monotonic() - started
                 on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
@@ -48,13 +46,10 @@ class LoadedModel:
             _native.ModelParams(
                 gpu_layers=config.gpu_layers,
                 use_mmap=config.use_mmap,
+                check_tensors=config.check_tensors,
                 table_on_gpu=_table_on_gpu(header, config),
             ),
             report,
-        )
-        self.weights_times = (
-            (begun[0] - started) * 1e3,
-            (time.monotonic() - begun[0]) * 1e3,
         )
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from orin_llm.engine.load_times import LoadTimes
 from orin_llm.percentile import PERCENTS, percentile
 
 FinishReason = Literal["stop", "length", "cancelled", "deadline"]
@@ -34,7 +35,7 @@ class Timings:
 
     Attributes:
         submitted_ms: the start of the completion, by the clock of `time.monotonic()`.
-        load_ms: loading the engine's model.
+        load: making the engine.
         ttft_ms: from the start of the completion to its first token, also if that ends it.
         itl_ms: every gap between two tokens, an end token included.
         e2el_ms: from the start of the completion to its last token.
@@ -47,7 +48,7 @@ class Timings:
     """
 
     submitted_ms: float
-    load_ms: float
+    load: LoadTimes
     ttft_ms: float
     itl_ms: tuple[float, ...]
     e2el_ms: float
@@ -152,7 +153,8 @@ class Result:
             "finish_reason": self.finish_reason,
             "preemptions": self.preemptions,
             "timings": {
-                "load_ms": timings.load_ms,
+                "load_ms": timings.load.load_ms,
+                "load": timings.load.to_dict(),
                 "queue_ms": timings.queue_ms,
                 "prefill_ms": timings.prefill_ms,
                 "upload_ms": timings.upload_ms,
