@@ -349,8 +349,8 @@ class FileReader:
     def direct_bytes(self) -> int: ...  # read around the page cache so far
     @property
     def invalid(self) -> list[tuple[str, int]]:
-        """Tensors with values that are not finite, and where in the file the piece begins that has
-        the first; complete when the iteration has ended."""
+        """Tensors with values or scales that are not finite, and where in the file the first block
+        begins that has one; complete when the iteration has ended."""
 
     def close(self) -> None: ...  # ends the threads, and the iteration
     def __iter__(self) -> FileReader: ...

@@ -10,7 +10,6 @@
 #include "../gguf/header.h"
 #include "../loader/file_reader.h"
 #include "convert.h"
-#include "ggml.h"
 #include "without_gil.h"
 
 namespace py = pybind11;
@@ -36,12 +35,8 @@ std::shared_ptr<FileReader> open_reader(const py::object & path, std::vector<ggu
     if (n_threads == 0 || piece_bytes == 0) {
         throw py::value_error("a reader has at least one thread, and pieces of at least one byte");
     }
-    const auto validate = [](uint32_t type, const uint8_t * data, size_t nbytes) {
-        return ggml_validate_row_data(static_cast<ggml_type>(type), data, nbytes);
-    };
     return without_gil([&] {
-        return std::make_shared<FileReader>(name, std::move(tensors), validate,
-                                            FileReader::Options{n_threads, piece_bytes});
+        return std::make_shared<FileReader>(name, std::move(tensors), FileReader::Options{n_threads, piece_bytes});
     });
 }
 

@@ -4,6 +4,7 @@
 #include <pybind11/stl.h>
 
 #include "../kv/kv_pool.h"
+#include "../loader/not_finite.h"
 #include "attention_probe.h"
 #include "chain_probe.h"
 #include "choice_probe.h"
@@ -155,6 +156,15 @@ void bind_testing(py::module_ & m) {
     bind_sampling_probe(m);
 #endif
 
+    m.def("find_not_finite", [](uint32_t type, const py::bytes & blocks) {
+        const std::string_view view = blocks;
+        return find_not_finite(*gguf::find_tensor_type(type), reinterpret_cast<const uint8_t *>(view.data()),
+                               view.size());
+    });
+    m.def("ggml_validates", [](uint32_t type, const py::bytes & blocks) {
+        const std::string_view view = blocks;
+        return ggml_validate_row_data(static_cast<ggml_type>(type), view.data(), view.size());
+    });
     m.def("run_affine", &run_affine, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"),
           py::arg("n_threads") = 1, py::arg("gpu") = false);
     m.def("probe_custom_dispatch", &custom_dispatch, py::kw_only(), py::arg("x"), py::arg("scale"), py::arg("bias"));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "not_finite.h"
+
 namespace orin {
 namespace {
 
@@ -31,10 +33,8 @@ std::vector<Span> whole_file(const std::vector<gguf::TensorInfo> & tensors, uint
 
 }  // namespace
 
-FileReader::FileReader(const std::string & path, std::vector<gguf::TensorInfo> tensors, Validate validate,
-                       const Options & options)
+FileReader::FileReader(const std::string & path, std::vector<gguf::TensorInfo> tensors, const Options & options)
     : tensors_(std::move(tensors)),
-      validate_(std::move(validate)),
       file_(path, Caching::bypass),
       pieces_(plan_pieces(whole_file(tensors_, file_.size()), options.piece_bytes, 0)),
       n_slots_(std::clamp<size_t>(pieces_.size(), 1, options.n_threads + 2)),
@@ -84,13 +84,15 @@ void FileReader::stage(size_t item, size_t slot) {
     const uint8_t * const data = file_.read(piece.offset, piece.nbytes, memory_.slot(slot));
     data_[slot] = data;
     for (const Fragment & fragment : piece.fragments) {
-        if (fragment.tensor == no_tensor ||
-            validate_(tensors_[fragment.tensor].type->id, data + fragment.piece_offset, fragment.nbytes)) {
+        if (fragment.tensor == no_tensor) {
             continue;
         }
-        const std::lock_guard lock(invalid_mutex_);
-        uint64_t & first = invalid_.emplace(fragment.tensor, UINT64_MAX).first->second;
-        first = std::min(first, piece.offset + fragment.piece_offset);
+        const uint64_t at = fragment.piece_offset;
+        if (const auto bad = find_not_finite(*tensors_[fragment.tensor].type, data + at, fragment.nbytes)) {
+            const std::lock_guard lock(invalid_mutex_);
+            uint64_t & first = invalid_.emplace(fragment.tensor, UINT64_MAX).first->second;
+            first = std::min(first, piece.offset + at + *bad);
+        }
     }
 }
 

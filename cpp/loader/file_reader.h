@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -22,9 +21,6 @@ namespace orin {
 
 class FileReader {
    public:
-    // Whether whole blocks of a tensor of this ggml type are sound. Called by the worker threads.
-    using Validate = std::function<bool(uint32_t type, const uint8_t * data, size_t nbytes)>;
-
     struct Options {
         size_t n_threads = 4;
         size_t piece_bytes = 8u << 20;
@@ -37,8 +33,7 @@ class FileReader {
     };
 
     // `tensors` are those of this file to validate, if any; their parts do not matter. Throws gguf::ModelFileError.
-    FileReader(const std::string & path, std::vector<gguf::TensorInfo> tensors, Validate validate,
-               const Options & options);
+    FileReader(const std::string & path, std::vector<gguf::TensorInfo> tensors, const Options & options);
 
     uint64_t size() const { return file_.size(); }
     uint64_t direct_bytes() const { return file_.direct_bytes(); }
@@ -50,15 +45,14 @@ class FileReader {
     // Ends the threads; the file is at its end then.
     void close();
 
-    // Of all pieces that were handed out: the name of each tensor with invalid data, and where in the file the first
-    // invalid part of it begins. In the order of the file.
+    // Of what was read so far: the name of each tensor with values that are not finite, and where in the file the first
+    // block of it begins that has one. In the order of `tensors`.
     std::vector<std::pair<std::string, uint64_t>> invalid() const;
 
    private:
     void stage(size_t item, size_t slot);
 
     const std::vector<gguf::TensorInfo> tensors_;
-    const Validate validate_;
     DataFile file_;
     const std::vector<Piece> pieces_;
     const size_t n_slots_;

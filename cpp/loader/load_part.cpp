@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "../gguf/error.h"
+#include "not_finite.h"
 
 namespace orin {
 namespace {
@@ -45,10 +46,13 @@ size_t n_workers() {
 
 void check_fragment(const LoadPart & part, const Piece & piece, const Fragment & fragment, const uint8_t * data) {
     const TensorSource & source = part.sources[fragment.tensor];
-    if (ggml_validate_row_data(source.tensor->type, data + fragment.piece_offset, fragment.nbytes)) {
+    const gguf::TensorType * const type = gguf::find_tensor_type(static_cast<uint32_t>(source.tensor->type));
+    const uint8_t * const values = data + fragment.piece_offset;
+    const auto bad = type == nullptr ? std::nullopt : find_not_finite(*type, values, fragment.nbytes);
+    if (!bad) {
         return;
     }
-    const uint64_t at = piece.offset + fragment.piece_offset;
+    const uint64_t at = piece.offset + fragment.piece_offset + *bad;
     const std::string name = ggml_get_name(source.tensor);
     throw gguf::ModelFileError(gguf::text("tensor '", gguf::printable(name), "' at byte ", at,
                                           ": it has values that are not finite. The file is damaged: download it "
