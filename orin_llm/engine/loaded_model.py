@@ -12,8 +12,12 @@ from orin_llm import _native
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.kv_memory import wants_all_on_gpu
 from orin_llm.engine.progress import LoadProgress
+from orin_llm.engine.read_ahead import ReadAhead
 from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.gguf.footprint import weight_bytes
 from orin_llm.gguf.header import Header, read_header
+from orin_llm.gguf.split import parts_of
+from orin_llm.host.memory import read_memory
 
 
 class LoadedModel:
@@ -33,7 +37,7 @@ class LoadedModel:
         self.model_path = Path(path)
         self.model_file = file_identity(self.model_path)
         self.header = header
-        weights_bytes = sum(tensor.nbytes for tensor in header.tensors)
+        weights_bytes = weight_bytes(header)
         started = time.monotonic()
 
         def report(fraction: float) -> None:
@@ -41,16 +45,17 @@ class LoadedModel:
                 elapsed = time.monotonic() - started
                 on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
 
-        self._model: _native.Model | None = _native.Model(
-            os.fsencode(path),
-            _native.ModelParams(
-                gpu_layers=config.gpu_layers,
-                use_mmap=config.use_mmap,
-                check_tensors=config.check_tensors,
-                table_on_gpu=_table_on_gpu(header, config),
-            ),
-            report,
-        )
+        with ReadAhead(_mapped_files(self.model_path, weights_bytes, config)):
+            self._model: _native.Model | None = _native.Model(
+                os.fsencode(path),
+                _native.ModelParams(
+                    gpu_layers=config.gpu_layers,
+                    use_mmap=config.use_mmap,
+                    check_tensors=config.check_tensors,
+                    table_on_gpu=_table_on_gpu(header, config),
+                ),
+                report,
+            )
 
     @property
     def model(self) -> _native.Model:
@@ -140,6 +145,15 @@ class LoadedModel:
 
     def _text_of(self, token: int) -> str:
         return "" if token < 0 else self.token_bytes(token, special=True).decode("utf-8", "replace")
+
+
+def _mapped_files(path: Path, weights_bytes: int, config: EngineConfig) -> list[Path]:
+    """What a load reads through the page cache, where all of that has room in memory."""
+    if not config.use_mmap or weights_bytes > read_memory().available:
+        return []
+    if config.gpu_layers != 0 and _native.gpu_memory() is not None:
+        return []
+    return [path.with_name(name) for name in parts_of(path.name)]
 
 
 def _table_on_gpu(header: Header, config: EngineConfig) -> tuple[str, int] | None:

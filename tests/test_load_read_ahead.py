@@ -1,0 +1,79 @@
+"""Files on their way into memory while something else is done."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gguf_bytes import tiny_llama_bytes
+
+from orin_llm.engine import Engine, EngineConfig, loaded_model
+from orin_llm.engine.read_ahead import ReadAhead
+from orin_llm.errors import OrinError
+from orin_llm.host import page_cache
+from orin_llm.host.memory import Memory
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_all_files_come_into_the_page_cache(tmp_path: Path) -> None:
+    paths = [tmp_path / "first", tmp_path / "missing", tmp_path / "second"]
+    for path in (paths[0], paths[2]):
+        path.write_bytes(bytes(20 << 20))
+        try:
+            page_cache.drop(path)
+        except OrinError:
+            pytest.skip("the temporary folder lies in memory")
+    with ReadAhead(paths):
+        wait_until(lambda: page_cache.cached_bytes(paths[2]) == 20 << 20)
+    assert page_cache.cached_bytes(paths[0]) == 20 << 20
+
+
+def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
+    path = tmp_path / "holes"
+    path.touch()
+    os.truncate(path, 1 << 42)
+    before = threading.active_count()
+    with ReadAhead([path]):
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
+
+
+@pytest.mark.parametrize(
+    ("config", "free_bytes", "is_read_ahead"),
+    [
+        ({"gpu_layers": 0}, 1 << 30, True),
+        ({"gpu_layers": 0, "use_mmap": False}, 1 << 30, False),  # around the page cache
+        ({"gpu_layers": 0}, 1000, False),  # the beginning would be gone at the end
+    ],
+)
+def test_what_is_mapped_is_read_ahead(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    config: dict[str, bool],
+    free_bytes: int,
+    is_read_ahead: bool,
+) -> None:
+    asked: list[list[Path]] = []
+
+    class Recorded(ReadAhead):
+        def __init__(self, paths: list[Path]) -> None:
+            asked.append(paths)
+            super().__init__(paths)
+
+    monkeypatch.setattr(loaded_model, "ReadAhead", Recorded)
+    memory = Memory(1 << 40, free_bytes, 0, 0, None, limited=False)
+    monkeypatch.setattr(loaded_model, "read_memory", lambda: memory)
+    path = tmp_path / "tiny.gguf"
+    path.write_bytes(tiny_llama_bytes())
+    Engine(path, EngineConfig(n_ctx=64, threads=1, publish=False, **config)).close()
+    assert asked == [[path] if is_read_ahead else []]
