@@ -35,6 +35,18 @@ class LoadReport(TypedDict):
     bytes: int
     direct_bytes: int  # of them read around the page cache
 
+class TablePlace(TypedDict):
+    tensor: str
+    device: str  # "cpu", or the GPU's name
+    is_repacked: bool
+
+class TablePlaces(TypedDict):
+    embedding: TablePlace | None
+    output: TablePlace | None
+    is_one_table: bool
+
+def table_places(path: str | bytes, params: ModelParams) -> TablePlaces: ...
+
 class Model:
     """Loaded weights and vocabulary. Raises ModelFileError when llama.cpp refuses the file, or its
     data cannot be read, or is not sound where that is checked."""

@@ -9,12 +9,42 @@
 #include "../engine/gpu.h"
 #include "../engine/model.h"
 #include "../engine/runtime.h"
+#include "../engine/table_places.h"
 #include "convert.h"
 
 namespace py = pybind11;
 using namespace orin;
 
 namespace {
+
+py::object place_to_python(const std::optional<TablePlace> & place) {
+    if (!place) {
+        return py::none();
+    }
+    using namespace pybind11::literals;
+    return py::dict("tensor"_a = to_str(place->tensor), "device"_a = place->device,
+                    "is_repacked"_a = place->is_repacked);
+}
+
+[[noreturn]] void raise_model_file_error(const LoadError & error, const std::string & path) {
+    py::dict where;
+    where["path"] = to_str(path);
+    raise_in_python("ModelFileError", error.what(), where);
+    throw py::error_already_set();
+}
+
+py::dict table_places_to_python(const std::string & path, const ModelParams & params) {
+    TablePlaces places;
+    try {
+        py::gil_scoped_release release;
+        places = table_places(path, params);
+    } catch (const LoadError & error) {
+        raise_model_file_error(error, path);
+    }
+    using namespace pybind11::literals;
+    return py::dict("embedding"_a = place_to_python(places.embedding), "output"_a = place_to_python(places.output),
+                    "is_one_table"_a = places.is_one_table);
+}
 
 std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & params,
                                   const std::optional<py::function> & progress) {
@@ -41,10 +71,7 @@ std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & 
         }
         throw;
     } catch (const LoadError & error) {
-        py::dict where;
-        where["path"] = to_str(path);
-        raise_in_python("ModelFileError", error.what(), where);
-        throw py::error_already_set();
+        raise_model_file_error(error, path);
     }
 }
 
@@ -77,6 +104,8 @@ void bind_model(py::module_ & m) {
         return py::dict("name"_a = memory->name, "free_bytes"_a = memory->free_bytes,
                         "total_bytes"_a = memory->total_bytes, "is_integrated"_a = memory->is_integrated);
     });
+
+    m.def("table_places", &table_places_to_python, py::arg("path"), py::arg("params"));
 
     py::class_<Model, std::shared_ptr<Model>>(m, "Model")
         .def(py::init(&load_model), py::arg("path"), py::arg("params"), py::arg("progress") = py::none())

@@ -37,7 +37,8 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     if (params.gpu_layers == 0) {
         upstream.devices = no_devices.data();
     }
-    upstream.load_mode = params.use_mmap ? LLAMA_LOAD_MODE_AUTO : LLAMA_LOAD_MODE_NONE;
+    upstream.no_alloc = params.without_weights;
+    upstream.load_mode = params.use_mmap && !params.without_weights ? LLAMA_LOAD_MODE_AUTO : LLAMA_LOAD_MODE_NONE;
     upstream.vocab_only = params.vocab_only;
     upstream.progress_callback = orin_load_progress;
     upstream.progress_callback_user_data = &load;

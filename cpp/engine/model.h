@@ -29,6 +29,7 @@ struct ModelParams {
     bool check_tensors = false;  // every value and scale is finite
     // Kept on the GPU where all layers are and the GPU can look up in it; llama.cpp keeps it on the CPU.
     std::optional<TokenTable> table_on_gpu;
+    bool without_weights = false;  // every tensor gets its place, but neither memory nor contents
 };
 
 class Model {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from orin_llm.bench.peer import Peer
 from orin_llm.bench.records import RequestRecord, Run
@@ -59,6 +60,14 @@ class StockPeer(Peer):
         """Ids of the n likeliest tokens after a prompt, and each one's logit gap to the second."""
         answer = self.ask({"do": "greedy", "prompt": list(prompt), "n": n})
         return answer["ids"], answer["margins"]
+
+    def top_logits(
+        self, tokens: Sequence[int], positions: Sequence[int], k: int
+    ) -> list[dict[str, Any]]:
+        """The k likeliest tokens after each position: "ids", "logits", and the "log_sum_exp"."""
+        request = {"tokens": list(tokens), "positions": list(positions), "k": k}
+        rows: list[dict[str, Any]] = self.ask({"do": "top_logits", **request})["rows"]
+        return rows
 
     def serve(
         self, prompts: Sequence[Sequence[int]], max_tokens: Sequence[int], *, depth: int = 0

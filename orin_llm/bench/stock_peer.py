@@ -2,6 +2,7 @@
 
 It imports nothing of this package, so the two builds of llama.cpp never meet in one process.
 Requests: {"do": "greedy", "prompt": [ids], "n": 64}, {"do": "tokenize", "text": ..., ...},
+{"do": "top_logits", "tokens": [ids], "positions": [31, 63], "k": 16},
 {"do": "serve", "prompts": [[ids], …], "max_tokens": [64, …], "depth": 0}. Every answer has "error"
 or the fields named below.
 """
@@ -138,6 +139,29 @@ class Peer:
             margins.append(float(first - second))
             self._decode([(token, position, 0, True)])
         return {"ids": ids, "margins": margins}
+
+    def top_logits(self, tokens: list[int], positions: list[int], k: int) -> dict[str, Any]:
+        """{"rows": for each position the k likeliest next tokens}, from one chunk of all tokens.
+
+        A row is {"ids", "logits", "log_sum_exp"}: the last of all logits, so that a logit less it
+        is a log-probability.
+        """
+        self._forget()
+        self._decode([(token, at, 0, at in positions) for at, token in enumerate(tokens)])
+        rows = []
+        for at in positions:
+            row = llama_cpp.llama_get_logits_ith(self.context, at)
+            logits = np.ctypeslib.as_array(row, shape=(self.n_vocab,)).astype(np.float64)
+            ids = np.argsort(-logits, kind="stable")[:k]
+            highest = logits.max()
+            rows.append(
+                {
+                    "ids": ids.tolist(),
+                    "logits": logits[ids].tolist(),
+                    "log_sum_exp": float(highest + np.log(np.exp(logits - highest).sum())),
+                }
+            )
+        return {"rows": rows}
 
     def serve(self, prompts: list[list[int]], max_tokens: list[int], depth: int) -> dict[str, Any]:
         """Answer all prompts: they in chunks, then one token of every unfinished answer a step.

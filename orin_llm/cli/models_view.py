@@ -18,6 +18,7 @@ from orin_llm.models.describe import count_text
 from orin_llm.models.fit import KEPT_FREE, Fit
 from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.models.show import Facts
+from orin_llm.models.tables import TokenTable
 
 _LEAST_LAST_COLUMN = 12  # cells; a table that leaves its last column less is unreadable
 
@@ -112,6 +113,7 @@ def print_facts(facts: Facts) -> None:
         ("context", f"{facts.context} tokens" if facts.context else "not stated"),
         ("chat template", _template(facts)),
         ("licence", facts.licence or "not stated in the file"),
+        *_table_rows(facts),
         ("read per token", f"{size_text(facts.read_per_token)} of weights at decode"),
         ("KV per token", f"{size_text(facts.kv_per_token)} ({facts.fit.kv_type}){window}{state}"),
     ]
@@ -120,6 +122,39 @@ def print_facts(facts: Facts) -> None:
     print()
     for text in fit_lines(facts.fit):
         print(text)
+
+
+def _table_rows(facts: Facts) -> list[tuple[str, str]]:
+    if facts.problem:
+        return [("problem", facts.problem)]
+    if facts.tables is None:
+        return []
+    embedding, output = facts.tables.embedding, facts.tables.output
+    rows = [("embedding", f"{_table(embedding)}; {_read(embedding, facts)}")]
+    if output is None:
+        rows.append(("output", "none: this model computes no logits"))
+    elif not facts.tables.tied:
+        rows.append(("output", f"{_table(output)}; {_read(output, facts)}"))
+    else:
+        copy = f", in a second copy on {_place(output)}" if facts.tables.copied else ""
+        rows.append(("output", f"the embedding's table (tied){copy}; {_read(output, facts)}"))
+    return rows
+
+
+def _table(table: TokenTable) -> str:
+    shape = " × ".join(str(size) for size in reversed(table.shape))
+    return f"{table.type} {shape}, {size_text(table.size)} on {_place(table)}"
+
+
+def _place(table: TokenTable) -> str:
+    where = "the CPU" if table.device == "cpu" else table.device
+    return where + (", repacked for its dot products" if table.repacked else "")
+
+
+def _read(table: TokenTable, facts: Facts) -> str:
+    if table.read_per_token < table.size:
+        return f"a token reads {size_text(table.read_per_token)}, one row"
+    return f"a token reads all of it, {_percent(table.size, facts.read_per_token)} of what it reads"
 
 
 def _percent(part: int, whole: int) -> str:

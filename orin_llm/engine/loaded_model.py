@@ -52,7 +52,7 @@ class LoadedModel:
                     gpu_layers=config.gpu_layers,
                     use_mmap=config.use_mmap,
                     check_tensors=config.check_tensors,
-                    table_on_gpu=_table_on_gpu(header, config),
+                    table_on_gpu=table_on_gpu(header, config),
                 ),
                 report,
             )
@@ -156,7 +156,7 @@ def _mapped_files(path: Path, weights_bytes: int, config: EngineConfig) -> list[
     return [path.with_name(name) for name in parts_of(path.name)]
 
 
-def _table_on_gpu(header: Header, config: EngineConfig) -> tuple[str, int] | None:
+def table_on_gpu(header: Header, config: EngineConfig) -> tuple[str, int] | None:
     """Type and columns of the table of tokens, where it is to be with the layers on a GPU."""
     tables = [tensor for tensor in header.tensors if tensor.name == "token_embd.weight"]
     wanted = config.hooks.enabled & {"sampling", "uploads"} and wants_all_on_gpu(header, config)

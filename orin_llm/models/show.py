@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.device.budget import MemoryBudget
+from orin_llm.errors import ModelFileError
 from orin_llm.gguf import footprint
 from orin_llm.gguf.header import Header, read_model_header
 from orin_llm.gguf.kv_layers import Hyperparameters
 from orin_llm.models import describe
 from orin_llm.models.fit import Fit, fit
+from orin_llm.models.tables import TokenTables, token_tables
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class Facts:
         size: of all tensors, in bytes.
         context: tokens it was trained for, 0 where the file does not say.
         template: features of its chat template, None where it has none.
+        tables: its table of tokens and its output matrix; None where it has none, or where
+            llama.cpp cannot load it, and `problem` says why.
         read_per_token: bytes of weights read to decode one token.
         kv_per_token: bytes of KV cache per token.
         window: tokens of the sliding window, 0 without one.
@@ -42,6 +46,8 @@ class Facts:
     layers: int
     context: int
     template: tuple[str, ...] | None
+    tables: TokenTables | None
+    problem: str
     read_per_token: int
     kv_per_token: int
     window: int
@@ -66,6 +72,8 @@ class Facts:
             "layers": self.layers,
             "context": self.context,
             "chat_template": None if self.template is None else {"features": list(self.template)},
+            "tables": None if self.tables is None else self.tables.to_json(),
+            "problem": self.problem or None,
             "weights_read_per_token_bytes": self.read_per_token,
             "kv_per_token_bytes": self.kv_per_token,
             "sliding_window": self.window,
@@ -85,11 +93,17 @@ def show(
     """
     header = read_model_header(path)
     fitted = fit(header, budget, ctx=ctx, chunk_size=chunk_size, kv_type=kv_type)
-    return facts(header, path, fitted)
+    tables, problem = None, ""
+    try:
+        tables = token_tables(path, header)
+    except ModelFileError as error:  # another architecture, say: the header tells the rest
+        problem = str(error)
+    return _facts(header, path, fitted, tables, problem)
 
 
-def facts(header: Header, path: Path, fitted: Fit) -> Facts:
-    """The facts of a header that was read already."""
+def _facts(
+    header: Header, path: Path, fitted: Fit, tables: TokenTables | None, problem: str
+) -> Facts:
     hp = Hyperparameters(header)
     template = describe.template_features(header)
     return Facts(
@@ -104,6 +118,8 @@ def facts(header: Header, path: Path, fitted: Fit) -> Facts:
         layers=hp.layers,
         context=describe.context(header),
         template=None if template is None else tuple(template),
+        tables=tables,
+        problem=problem,
         read_per_token=footprint.bytes_read_per_token(header),
         kv_per_token=footprint.kv_bytes_per_token(header, fitted.kv_type),
         window=footprint.largest_window(header),
