@@ -49,17 +49,17 @@ def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "free_bytes", "is_read_ahead"),
+    ("use_mmap", "free_bytes", "is_read_ahead"),
     [
-        ({"gpu_layers": 0}, 1 << 30, True),
-        ({"gpu_layers": 0, "use_mmap": False}, 1 << 30, False),  # around the page cache
-        ({"gpu_layers": 0}, 1000, False),  # the beginning would be gone at the end
+        (True, 1 << 30, True),
+        (False, 1 << 30, False),  # it is read around the page cache
+        (True, 1000, False),  # the beginning would be gone at the end
     ],
 )
 def test_what_is_mapped_is_read_ahead(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    config: dict[str, bool],
+    use_mmap: bool,
     free_bytes: int,
     is_read_ahead: bool,
 ) -> None:
@@ -75,5 +75,6 @@ def test_what_is_mapped_is_read_ahead(
     monkeypatch.setattr(loaded_model, "read_memory", lambda: memory)
     path = tmp_path / "tiny.gguf"
     path.write_bytes(tiny_llama_bytes())
-    Engine(path, EngineConfig(n_ctx=64, threads=1, publish=False, **config)).close()
+    config = EngineConfig(n_ctx=64, threads=1, gpu_layers=0, use_mmap=use_mmap, publish=False)
+    Engine(path, config).close()
     assert asked == [[path] if is_read_ahead else []]

@@ -45,7 +45,7 @@ class LoadedModel:
                 elapsed = time.monotonic() - started
                 on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
 
-        with ReadAhead(_mapped_files(self.model_path, weights_bytes, config)):
+        with ReadAhead(_files_to_read_ahead(self.model_path, header, config)):
             self._model: _native.Model | None = _native.Model(
                 os.fsencode(path),
                 _native.ModelParams(
@@ -147,10 +147,12 @@ class LoadedModel:
         return "" if token < 0 else self.token_bytes(token, special=True).decode("utf-8", "replace")
 
 
-def _mapped_files(path: Path, weights_bytes: int, config: EngineConfig) -> list[Path]:
-    """What a load reads through the page cache, where all of that has room in memory."""
-    if not config.use_mmap or weights_bytes > read_memory().available:
+def _files_to_read_ahead(path: Path, header: Header, config: EngineConfig) -> list[Path]:
+    """Those that are mapped whole, where all of them has room in memory."""
+    if not config.use_mmap or weight_bytes(header) > read_memory().available:
         return []
+    if any(tensor.name == "per_layer_token_embd.weight" for tensor in header.tensors):
+        return []  # llama.cpp may leave this large table on the disk, and read rows of it
     if config.gpu_layers != 0 and _native.gpu_memory() is not None:
         return []
     return [path.with_name(name) for name in parts_of(path.name)]
