@@ -178,6 +178,13 @@ def is_loading(pid: int) -> bool:
     return "_native" in maps and threads > 1 and any(path.endswith("large.gguf") for path in opened)
 
 
+def test_what_a_slow_disk_takes_is_told_as_reading_once(faults: Path, large: Path) -> None:
+    drop(large)
+    found = started(large, "use_mmap=False", on_disk(faults, "slow", large))
+    assert found["read_ms"] > 10 * 100 / (os.cpu_count() or 1)  # more than ten pieces
+    assert min(found["open_ms"], found["warmup_ms"], found["upload_ms"]) >= 0
+
+
 def test_two_processes_load_the_same_file_at_once(large: Path, expected: list[int]) -> None:
     drop(large)
     both = [
@@ -233,18 +240,25 @@ def test_weights_that_are_not_finite_are_refused_where_that_is_wanted(tmp_path: 
         engine.complete(Request([5], SamplingParams(temperature=0), max_tokens=1)).close()
 
 
-@pytest.mark.parametrize("use_mmap", [True, False])
+@pytest.mark.parametrize("settings", ["use_mmap=True", "use_mmap=False"])
 def test_the_peak_of_a_load_is_the_weights_and_what_is_read_ahead(
-    large: Path, use_mmap: bool
+    large: Path, settings: str
 ) -> None:
+    drop(large)
+    extra = started(large, settings)["peak_bytes"] - large.stat().st_size
+    assert extra < 32 << 20  # a second copy of the weights would be 48 MiB
+
+
+def started(model: Path, settings: str, env: dict[str, str] | None = None) -> dict[str, Any]:
+    """What an engine with these settings says of its start in a process of its own."""
     program = f"""
+        import json
         from orin_llm.bench.own_start import start
         from orin_llm.engine import EngineConfig
-        config = EngineConfig(n_ctx=64, threads=1, gpu_layers=0, use_mmap={use_mmap}, publish=False)
-        print(start({str(large)!r}, config, [5, 6])["peak_bytes"])
+        config = EngineConfig(n_ctx=64, threads=1, gpu_layers=0, publish=False, {settings})
+        print(json.dumps(start({str(model)!r}, config, [5, 6])))
     """
-    drop(large)
-    done = run(python(program))
+    done = run(python(program), env=env)
     assert done.returncode == 0, done.stderr
-    extra = int(done.stdout) - large.stat().st_size
-    assert extra < 32 << 20  # a second copy of the weights would be 48 MiB
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
