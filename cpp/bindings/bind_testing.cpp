@@ -14,6 +14,7 @@
 #include "graph_probe.h"
 #include "kv_storage_probe.h"
 #include "matrix_probe.h"
+#include "quantize_probe.h"
 #include "rope_probe.h"
 #include "rope_store_probe.h"
 #include "sampling_probe.h"
@@ -151,6 +152,7 @@ void bind_testing(py::module_ & m) {
     bind_matrix_probe(m);
     bind_rope_store_probe(m);
     bind_stock_batch(m);
+    bind_quantize_probe(m);
     bind_stock_product(m);
 #ifdef ORIN_CUDA
     bind_sampling_probe(m);
