@@ -17,6 +17,7 @@ from orin_llm import _native
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.errors import ModelFileError
+from orin_llm.host import page_cache
 
 PROMPT = [1, 7, 300, 42, 1999, 5]
 WAYS = [
@@ -162,9 +163,7 @@ def test_what_is_not_cached_is_read_around_the_page_cache_unless_it_is_mapped(
 ) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(synth.read_bytes())
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    page_cache.drop(path)
     report = load(path, {"use_mmap": False}).load_report
     if report["direct_bytes"] == 0:
         pytest.skip("this file system has no direct reads")

@@ -12,6 +12,7 @@ from gguf_bytes import tiny_llama_bytes
 
 from orin_llm import _native
 from orin_llm.errors import ModelFileError
+from orin_llm.host import page_cache
 
 PIECE = 64 << 10
 
@@ -33,12 +34,6 @@ def read_all(reader: _native.FileReader) -> bytes:
     return bytes(data)
 
 
-def drop_from_cache(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())
-        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-
-
 def model_file(path: Path) -> _native.GgufHeader:
     path.write_bytes(tiny_llama_bytes())
     return _native.check_gguf(path)
@@ -51,7 +46,7 @@ def test_all_bytes_come_in_order(tmp_path: Path, size: int, cached: bool) -> Non
     content = np.random.default_rng(size).bytes(size)
     path.write_bytes(content)
     if not cached:
-        drop_from_cache(path)
+        page_cache.drop(path)
     with _native.FileReader(path, piece_bytes=PIECE) as reader:
         assert reader.size == size
         assert read_all(reader) == content

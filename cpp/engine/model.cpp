@@ -63,6 +63,9 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
             std::rethrow_exception(load.error());
         } catch (const gguf::ModelFileError &) {
             throw;
+        } catch (const std::bad_alloc &) {
+            throw EngineError(
+                path + ": there is no memory to read it into: close other programs, or choose a smaller " + "model");
         } catch (const std::exception & error) {
             reason = error.what();
         }

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -17,6 +20,20 @@ namespace orin {
 namespace {
 
 constexpr uint64_t alignment_mask = DataFile::alignment - 1;
+
+// Ordinary memory of this thread.
+uint8_t * bounce_buffer(size_t n) {
+    thread_local size_t size = 0;
+    thread_local std::unique_ptr<void, decltype(&std::free)> memory(nullptr, &std::free);
+    if (size < n) {
+        memory.reset(std::aligned_alloc(DataFile::alignment, n));
+        size = memory == nullptr ? 0 : n;
+        if (memory == nullptr) {
+            throw std::bad_alloc();
+        }
+    }
+    return static_cast<uint8_t *>(memory.get());
+}
 
 }  // namespace
 
@@ -140,31 +157,51 @@ bool DataFile::is_cached(uint64_t offset, size_t n) const {
 // Null: this file system does not do it after all.
 const uint8_t * DataFile::read_direct(uint64_t offset, size_t n, uint8_t * memory) {
     const uint64_t first = offset & ~alignment_mask;
-    const uint64_t needed = offset + n - first;
-    const uint64_t whole = (needed + alignment_mask) & ~alignment_mask;
+    if (!needs_bounce_) {
+        const int code = read_aligned(first, offset + n - first, memory);
+        needs_bounce_ = code == EFAULT;
+        if (code != 0 && !needs_bounce_) {
+            is_direct_ = false;
+            return nullptr;
+        }
+        if (code == 0) {
+            direct_bytes_ += n;
+            return memory + (offset - first);
+        }
+    }
+    uint8_t * const bounce = bounce_buffer(memory_for(n));
+    if (read_aligned(first, offset + n - first, bounce) != 0) {
+        is_direct_ = false;
+        return nullptr;
+    }
+    std::memcpy(memory, bounce + (offset - first), n);
+    direct_bytes_ += n;
+    return memory;
+}
+
+// Reads n bytes and those behind them in their last block. An error number where it cannot be done this way.
+int DataFile::read_aligned(uint64_t first, uint64_t n, uint8_t * memory) const {
+    const uint64_t whole = (n + alignment_mask) & ~alignment_mask;
     uint64_t done = 0;
-    while (done < needed) {
-        const uint64_t aligned = done & ~alignment_mask;
-        const ssize_t got =
-            pread(direct_.number(), memory + aligned, whole - aligned, static_cast<off_t>(first + aligned));
+    while (done < n) {
+        const uint64_t at = done & ~alignment_mask;
+        const ssize_t got = pread(direct_.number(), memory + at, whole - at, static_cast<off_t>(first + at));
         if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got < 0 && (errno == EINVAL || errno == EFAULT || errno == EOPNOTSUPP)) {
-            is_direct_ = false;
-            return nullptr;
+            return errno;
         }
         if (got < 0) {
-            fail_read(std::max(first + aligned, offset), errno);
+            fail_read(first + at, errno);
         }
-        const uint64_t end = aligned + static_cast<uint64_t>(got);
-        if (end <= done) {
+        const uint64_t end = at + static_cast<uint64_t>(got);
+        if (end <= done && (got == 0 || first + end >= size_now())) {
             fail_short(first + end);
         }
-        done = end;
+        done = std::max(done, end);
     }
-    direct_bytes_ += n;
-    return memory + (offset - first);
+    return 0;
 }
 
 void DataFile::read_plain(uint64_t offset, size_t n, uint8_t * memory) {

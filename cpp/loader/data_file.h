@@ -64,6 +64,7 @@ class DataFile {
     void ask_for_cached_pages();
     bool is_cached(uint64_t offset, size_t n) const;
     const uint8_t * read_direct(uint64_t offset, size_t n, uint8_t * memory);
+    int read_aligned(uint64_t first, uint64_t n, uint8_t * memory) const;
     void read_plain(uint64_t offset, size_t n, uint8_t * memory);
     [[noreturn]] void fail_read(uint64_t offset, int code) const;
     [[noreturn]] void fail_short(uint64_t offset) const;
@@ -75,6 +76,9 @@ class DataFile {
     const uint64_t size_;
     void * pages_ = nullptr;  // the file mapped, to ask which of its pages are cached; null: do not ask
     std::atomic<bool> is_direct_;
+    // A device that reads the disk may not write to the memory: a driver's pinned memory need not have pages of the
+    // system.
+    std::atomic<bool> needs_bounce_{false};
     std::atomic<uint64_t> direct_bytes_{0};
 };
 

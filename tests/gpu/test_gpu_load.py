@@ -15,6 +15,7 @@ from greedy import GreedyText, greedy_text
 
 from orin_llm import _native
 from orin_llm.errors import ModelFileError, OrinError
+from orin_llm.host import page_cache
 
 PROMPT = [1, 7, 200, 42, 299, 5]
 ALL_ON_GPU = _native.ModelParams(gpu_layers=-1)
@@ -61,6 +62,19 @@ def test_nothing_waits_for_a_single_copy(emulated: EmulatedGpu, large: Path) -> 
     assert "pageable_bytes_to_device" not in counted
     assert model.load_report["upload_ms"] > 0
     assert model.load_report["bytes"] > large.stat().st_size - (64 << 10)
+
+
+def test_a_model_on_the_gpu_leaves_no_second_copy_in_the_page_cache(
+    tmp_path: Path, large: Path
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(large.read_bytes())
+    page_cache.drop(path)
+    model = _native.Model(str(path), _native.ModelParams(gpu_layers=-1, use_mmap=False))
+    assert (
+        page_cache.cached_bytes(path) < 1 << 20
+    )  # of 13 MiB: the header and what was read ahead of it
+    assert model.load_report["direct_bytes"] > 0
 
 
 def test_without_pinned_memory_a_model_is_loaded_all_the_same(
