@@ -89,3 +89,20 @@ def test_a_failure_on_the_gpu_is_an_error_and_adds_nothing(
         collecting.add_window(windows(2)[1])
     emulated.fail_call(0)
     assert_alike(collecting.entries(), before, 1e-30)
+
+
+def test_inputs_of_a_window_that_failed_are_not_taken_for_those_of_the_next(
+    open_engine: OpenEngine, model: Path
+) -> None:
+    engine = open_engine(model, hooks="none")
+    first, second = windows(2)
+    alone, collecting = collector(engine), collector(engine)
+    alone.add_window(second)
+    # Q, K and V read the same inputs, and one of them fails behind another.
+    for name, width in ((b"blk.0.attn_k.weight", 7), (b"blk.0.attn_q.weight", 7)):
+        collecting.put(name, np.zeros((1, width), np.float32), np.array([0]))
+        with pytest.raises(OrinError, match="of another model"):
+            collecting.add_window(first)
+        collecting.put(name, np.zeros((1, 128), np.float32), np.array([0]))
+    collecting.add_window(second)
+    assert_alike(collecting.entries(), alone.entries(), 1e-30)
