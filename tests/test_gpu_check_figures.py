@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from gpu_check.figures import CUBLAS, OURS, PAGES, pairs, path_choices
 from gpu_check.greedy import TIE, compare
 from gpu_check.growth import growth_of
 from gpu_check.mps import find_percentage
-from gpu_check.perplexity import compare as compare_losses
+from gpu_check.perplexity import figures as figures_of_comparison
 from gpu_check.report import markdown, summary
 from gpu_check.steps import Context, StepFailed
 from gpu_check.trace import idle_between, read_trace
@@ -170,11 +169,19 @@ def test_engines_are_tested_without_the_default_model_where_it_is_not(
     assert given == ["tests/gpu", *(["-k"] if left_out else []), *left_out]
 
 
-def test_perplexities_are_compared_window_by_window() -> None:
-    found = compare_losses([2.0, 3.0, 4.0], [2.0, 3.0, 4.003])
-    assert found["on"] == pytest.approx(math.exp(3.0))
-    assert found["difference"] == pytest.approx(-0.001, rel=1e-2)
-    assert found["deviation"] == pytest.approx(0.001, rel=1e-2)
+def test_perplexities_are_those_of_a_comparison() -> None:
+    found = figures_of_comparison(
+        {
+            "scored_tokens": 254,
+            "model": {"ppl": 19.98},
+            "reference": {"ppl": 20.0},
+            "ppl_ratio": 0.999,
+            "ppl_ratio_uncertainty": 0.0004,
+            "kl_divergence": {"mean": 0.003},
+        }
+    )
+    assert (found["on"], found["off"], found["tokens"]) == (19.98, 20.0, 254)
+    assert found["difference"] == pytest.approx(-0.001) and found["deviation"] == 0.0004
 
 
 def test_a_benchmark_is_a_pair_of_medians_and_the_median_ratio() -> None:

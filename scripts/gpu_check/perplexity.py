@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import mean, stdev
 from typing import Any
 
-from gpu_check.steps import Context, Found, default_model, python
+from gpu_check.steps import ROOT, Context, Found, default_model, python
 
 _TYPE = "Q4_K_M"
 _ON = "-sampling"  # all that there are: where tokens are drawn on the GPU logits stay there
@@ -23,27 +21,28 @@ def perplexity(shape: str, context: Context) -> Found:
     source = default_model() if context.on_gpu else None
     model = context.model(shape) if source is None else _quantized(source, context)
 
-    def losses(hooks: str) -> Any:
-        arguments = (str(model), hooks, context.threads, str(context.sizes.windows))
-        command = python("gpu_check.perplexity_child", *arguments)
-        return json.loads(context.need(command, hooks).out)
+    command = python(
+        "orin_llm.cli",
+        *("compare", str(model), "--hooks", _ON, "--ref-hooks", "none"),
+        *("--decode", "--ctx-size", "256", "--windows", str(context.sizes.windows)),
+        *("--text", str(ROOT / "docs"), "--threads", context.threads, "--json", "-q"),
+    )
+    return {"model": model.name, **figures(json.loads(context.need(command).out))}
 
-    on, off = losses(_ON), losses("none")
-    return {"model": model.name, "tokens": on["tokens"], **compare(on["losses"], off["losses"])}
 
-
-def compare(on: Sequence[float], off: Sequence[float]) -> Found:
-    """Of the mean losses of the same windows.
+def figures(said: Mapping[str, Any]) -> Found:
+    """Of what `orin-llm compare` says.
 
     difference: of the two perplexities, relative to that without hooks. deviation: its standard
-    deviation, from how the windows differ.
+    deviation, from how the tokens differ.
     """
-    apart = [a - b for a, b in zip(on, off, strict=True)]
     return {
-        "on": math.exp(mean(on)),
-        "off": math.exp(mean(off)),
-        "difference": math.expm1(mean(apart)),
-        "deviation": stdev(apart) / math.sqrt(len(apart)) if len(apart) > 1 else None,
+        "tokens": said["scored_tokens"],
+        "on": said["model"]["ppl"],
+        "off": said["reference"]["ppl"],
+        "difference": said["ppl_ratio"] - 1,
+        "deviation": said["ppl_ratio_uncertainty"],
+        "kl_divergence": said["kl_divergence"]["mean"],
     }
 
 

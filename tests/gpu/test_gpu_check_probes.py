@@ -8,19 +8,7 @@ import numpy as np
 from gpu.conftest import OpenEngine
 from weight_blocks import random_weights
 
-from gpu_check.perplexity_child import HALF, mean_loss
 from gpu_check.probes import probes
-from orin_llm.engine import Hooks
-
-
-def test_a_text_is_as_likely_with_hooks_as_without(model: Path, open_engine: OpenEngine) -> None:
-    window = list(np.random.default_rng(0).integers(3, 300, 2 * HALF))
-    losses = []
-    for hooks in ("-sampling", "none"):
-        engine = open_engine(model, n_ctx=2 * HALF, hooks=Hooks.parse(hooks))
-        probe = probes().StepProbe(engine.model, engine.native_params)
-        losses.append(mean_loss(probe, window))
-    assert abs(losses[0] - losses[1]) < 0.01 and 3 < losses[1] < 20
 
 
 def test_llama_cpps_own_batches_run_beside_an_engine(model: Path, open_engine: OpenEngine) -> None:
