@@ -64,8 +64,7 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
         } catch (const gguf::ModelFileError &) {
             throw;
         } catch (const std::bad_alloc &) {
-            throw EngineError(
-                path + ": there is no memory to read it into: close other programs, or choose a smaller " + "model");
+            throw EngineError(path + ": no memory is left to read it into: close programs, or choose a smaller model");
         } catch (const std::exception & error) {
             reason = error.what();
         }

@@ -80,18 +80,18 @@ bool ModelLoad::load_all(llama_model_loader & loader, ggml_context * tensors,
 
 bool ModelLoad::load_ways(llama_model_loader & loader, const std::vector<TensorSource> & all) {
     const auto load = [&](std::initializer_list<Way> ways, Caching caching, const auto & how) {
-        LoadPart part{{}, files_of(loader, caching), check_tensors_, {}};
+        std::vector<TensorSource> sources;
         uint64_t bytes = 0;
         for (const TensorSource & source : all) {
             if (std::find(ways.begin(), ways.end(), source.way) != ways.end()) {
-                part.sources.push_back(source);
+                sources.push_back(source);
                 bytes += source.nbytes;
             }
         }
-        part.go_on = [&](uint64_t done_bytes) {
+        const auto go_on = [&](uint64_t done_bytes) {
             return report(static_cast<float>(loader.size_done + done_bytes) / static_cast<float>(loader.size_data));
         };
-        if (!part.sources.empty() && !how(part)) {
+        if (!sources.empty() && !how({std::move(sources), files_of(loader, caching), check_tensors_, go_on})) {
             return false;
         }
         loader.size_done += bytes;

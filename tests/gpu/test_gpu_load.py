@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -83,6 +84,16 @@ def test_without_pinned_memory_a_model_is_loaded_all_the_same(
     expected = write(open_engine, large)
     emulated.set_pinned_limit(0)
     assert write(open_engine, large) == expected
+
+
+def test_models_may_be_loaded_at_once(
+    emulated: EmulatedGpu, open_engine: OpenEngine, large: Path
+) -> None:
+    expected = write(open_engine, large)
+    emulated.set_schedule(5)
+    with ThreadPoolExecutor(3) as pool:
+        texts = [pool.submit(write, open_engine, large) for _ in range(6)]
+    assert [text.result() for text in texts] == [expected] * 6
 
 
 def test_a_load_that_is_stopped_leaves_nothing_on_the_gpu(
