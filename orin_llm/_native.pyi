@@ -128,6 +128,19 @@ def quantize(
 
 def needs_importance(type: str) -> bool: ...
 def block_elements(type: str) -> int: ...  # of a weight's type, as in a tensor table
+def matrix_types(
+    *,
+    architecture: str,
+    n_layer: int,
+    n_embd: int,
+    n_ff: int,
+    n_head: int,
+    n_head_kv: int,
+    head_dim: int,
+    file_type: int,  # general.file_type
+    matrices: list[tuple[str, int, int]],  # name, inputs, outputs
+) -> list[str]:
+    """The types that llama.cpp's quantizer gives a dense model's matrices, all of them."""
 
 class SamplingParams:
     """What one row of logits is sampled with: see cpp/sampling/params.h."""

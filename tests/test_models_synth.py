@@ -23,7 +23,7 @@ from orin_llm._native import check_gguf
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.models.gguf_io import Metadata, row_bytes
-from orin_llm.models.quant_mix import FILE_TYPES, needs_more_bits
+from orin_llm.models.quant_mix import FILE_TYPES
 from orin_llm.models.random_blocks import random_blocks
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.models.shapes import SHAPES
@@ -67,11 +67,14 @@ def test_a_shape_has_the_parameters_of_its_model(name: str, parameters: int) -> 
 
 
 def test_more_bits_go_to_the_outer_eighths_and_every_third_layer_between() -> None:
-    assert [i for i in range(32) if needs_more_bits(i, 32)] == [
-        *range(4),
-        *range(6, 28, 3),
-        *range(28, 32),
-    ]
+    tensors = model_tensors(SHAPES["llama-3-8b"], FILE_TYPES["Q4_K_M"], seed=0)
+    types = {tensor.name: tensor.ggml_type for tensor in tensors}
+    for name in ("attn_v", "ffn_down"):
+        assert [i for i in range(32) if types[f"blk.{i}.{name}.weight"] == "Q6_K"] == [
+            *range(4),
+            *range(6, 28, 3),
+            *range(28, 32),
+        ]
 
 
 # Narrow models keep the layer counts of the real ones, on which the choice depends.

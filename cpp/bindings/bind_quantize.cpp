@@ -9,6 +9,7 @@
 
 #include "../engine/runtime.h"
 #include "../quantize/quantize.h"
+#include "../quantize/type_mix.h"
 #include "convert.h"
 #include "without_gil.h"
 
@@ -127,4 +128,18 @@ void bind_quantize(py::module_ & m) {
     m.def(
         "block_elements", [](const std::string & type) { return on("", [&] { return block_elements(type); }); },
         py::arg("type"));
+
+    m.def(
+        "matrix_types",
+        [](const std::string & architecture, uint32_t n_layer, uint32_t n_embd, uint32_t n_ff, uint32_t n_head,
+           uint32_t n_head_kv, uint32_t head_dim, int32_t file_type,
+           const std::vector<std::tuple<std::string, int64_t, int64_t>> & matrices) {
+            std::vector<Matrix> shapes;
+            for (const auto & [name, n_inputs, n_outputs] : matrices) {
+                shapes.push_back({name, n_inputs, n_outputs});
+            }
+            return matrix_types({architecture, n_layer, n_embd, n_ff, n_head, n_head_kv, head_dim}, file_type, shapes);
+        },
+        py::kw_only(), py::arg("architecture"), py::arg("n_layer"), py::arg("n_embd"), py::arg("n_ff"),
+        py::arg("n_head"), py::arg("n_head_kv"), py::arg("head_dim"), py::arg("file_type"), py::arg("matrices"));
 }

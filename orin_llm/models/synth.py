@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from orin_llm.errors import UsageError
 from orin_llm.models.gguf_io import Metadata, Tensor, Value, row_bytes, write_gguf
-from orin_llm.models.quant_mix import FileType, file_type_named, is_output_matrix, matrix_type
+from orin_llm.models.quant_mix import file_type_named, matrix_types
+from orin_llm.models.quantize_types import FileType
 from orin_llm.models.random_blocks import random_blocks, random_norm
 from orin_llm.models.reporter import Reporter
 from orin_llm.models.shapes import ModelShape, shape_named
@@ -31,7 +32,7 @@ _LOGIT_GAIN = 3.0
 
 
 def _gain(name: str, tied_embeddings: bool) -> float:
-    if is_output_matrix(name, tied_embeddings=tied_embeddings):
+    if name == ("token_embd.weight" if tied_embeddings else "output.weight"):
         return _LOGIT_GAIN
     if name.endswith((".attn_q.weight", ".attn_k.weight")):
         return _QUERY_KEY_GAIN
@@ -112,40 +113,49 @@ def _metadata(model: ModelShape, file_type: FileType) -> Metadata:
 
 def model_tensors(model: ModelShape, file_type: FileType, seed: int) -> Iterator[Tensor]:
     """All tensors of a model, in the order in which llama.cpp's quantizer writes them."""
-    n_embd, n_kv, n_ff, n_vocab = model.n_embd, model.n_embd_kv, model.n_ff, model.n_vocab
+    shapes = dict(_shapes(model))
+    types = matrix_types(
+        model, file_type, ((name, shape) for name, shape in shapes.items() if len(shape) == 2)
+    )
 
-    tied = model.tied_embeddings
-
-    def matrix(name: str, n_in: int, n_out: int) -> Tensor:
-        ggml_type = matrix_type(file_type, name, n_layer=model.n_layer, tied_embeddings=tied)
-        std = _gain(name, tied) / math.sqrt(n_in)
-        nbytes = row_bytes(ggml_type, n_in) * n_out
-        chunks = partial(random_blocks, ggml_type, nbytes, std=std, seed=seed, name=name)
-        return Tensor(name, (n_in, n_out), ggml_type, chunks)
+    def matrix(name: str, shape: tuple[int, ...]) -> Tensor:
+        n_in, n_out = shape
+        std = _gain(name, model.tied_embeddings) / math.sqrt(n_in)
+        nbytes = row_bytes(types[name], n_in) * n_out
+        chunks = partial(random_blocks, types[name], nbytes, std=std, seed=seed, name=name)
+        return Tensor(name, shape, types[name], chunks)
 
     def vector(name: str, values: NDArray[np.float32]) -> Tensor:
         return Tensor(name, values.shape, "F32", lambda: iter([values]))
 
-    def norm(name: str) -> Tensor:
-        return vector(name, random_norm(n_embd, seed=seed, name=name))
+    for name, shape in shapes.items():
+        if name == "rope_freqs.weight":
+            yield vector(name, rope_factors(model))
+        elif len(shape) == 1:
+            yield vector(name, random_norm(shape[0], seed=seed, name=name))
+        else:
+            yield matrix(name, shape)
 
-    if not tied:
-        yield matrix("output.weight", n_embd, n_vocab)
-    yield norm("output_norm.weight")
+
+def _shapes(model: ModelShape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    n_embd, n_kv, n_ff, n_vocab = model.n_embd, model.n_embd_kv, model.n_ff, model.n_vocab
+    if not model.tied_embeddings:
+        yield "output.weight", (n_embd, n_vocab)
+    yield "output_norm.weight", (n_embd,)
     if model.rope_scaling is not None:
-        yield vector("rope_freqs.weight", rope_factors(model))
-    yield matrix("token_embd.weight", n_embd, n_vocab)
+        yield "rope_freqs.weight", (model.head_dim // 2,)
+    yield "token_embd.weight", (n_embd, n_vocab)
     for layer in range(model.n_layer):
         prefix = f"blk.{layer}."
-        yield matrix(prefix + "attn_k.weight", n_embd, n_kv)
-        yield norm(prefix + "attn_norm.weight")
-        yield matrix(prefix + "attn_output.weight", n_embd, n_embd)
-        yield matrix(prefix + "attn_q.weight", n_embd, n_embd)
-        yield matrix(prefix + "attn_v.weight", n_embd, n_kv)
-        yield matrix(prefix + "ffn_down.weight", n_ff, n_embd)
-        yield matrix(prefix + "ffn_gate.weight", n_embd, n_ff)
-        yield norm(prefix + "ffn_norm.weight")
-        yield matrix(prefix + "ffn_up.weight", n_embd, n_ff)
+        yield prefix + "attn_k.weight", (n_embd, n_kv)
+        yield prefix + "attn_norm.weight", (n_embd,)
+        yield prefix + "attn_output.weight", (n_embd, n_embd)
+        yield prefix + "attn_q.weight", (n_embd, n_embd)
+        yield prefix + "attn_v.weight", (n_embd, n_kv)
+        yield prefix + "ffn_down.weight", (n_ff, n_embd)
+        yield prefix + "ffn_gate.weight", (n_embd, n_ff)
+        yield prefix + "ffn_norm.weight", (n_embd,)
+        yield prefix + "ffn_up.weight", (n_embd, n_ff)
 
 
 def rope_factors(model: ModelShape) -> NDArray[np.float32]:
