@@ -41,8 +41,12 @@ def main() -> int:
     path = resolve("smollm2")
     model = _native.Model(str(path), _native.ModelParams(vocab_only=True))
     with StockPeer(path, n_ctx=512) as peer:
-        _write("greedy_smollm2.json", {"texts": _greedy_texts(model, peer)})
-        _write("logits_smollm2.json", {"positions": POSITIONS, "texts": _top_logits(model, peer)})
+        greedy = {"model": "smollm2", "texts": _greedy_texts(model, peer)}
+        (FOLDER / "greedy_smollm2.json").write_text(json.dumps(greedy, indent=1) + "\n")
+        lines = ",\n  ".join(json.dumps(text) for text in _top_logits(model, peer))
+        (FOLDER / "logits_smollm2.json").write_text(
+            f'{{"model": "smollm2",\n "positions": {POSITIONS},\n "texts": [\n  {lines}\n ]}}\n'
+        )
     return 0
 
 
@@ -77,11 +81,6 @@ def _top_logits(model: _native.Model, peer: StockPeer) -> list[dict[str, Any]]:
         ]
         entries.append({"text": file.stem, "tokens": tokens, "rows": rows})
     return entries
-
-
-def _write(name: str, content: dict[str, Any]) -> None:
-    text = json.dumps({"model": "smollm2", **content}, indent=1) + "\n"
-    (FOLDER / name).write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
