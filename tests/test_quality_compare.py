@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from gguf_bytes import Shape, tiny_llama
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from orin_llm.engine import EngineConfig
 from orin_llm.errors import OrinError, UsageError
@@ -188,6 +191,28 @@ def test_files_of_log_probabilities_that_are_damaged_are_errors(
     for missing in (tmp_path / "none", tmp_path):
         with pytest.raises(OrinError, match="cannot read"):
             BaseLogits.read(missing)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.binary(max_size=24),
+    st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=40),
+    st.binary(max_size=64),
+)
+def test_any_bytes_are_a_file_or_an_error(head: bytes, words: list[int], rest: bytes) -> None:
+    with tempfile.NamedTemporaryFile() as file:
+        body = np.array(words, "<i4").tobytes()
+        for start in (head, b"_logits_" + np.array([16, 2, 1], "<i4").tobytes(), b"_logits_"):
+            file.seek(0)
+            file.truncate()
+            file.write(start + body + rest)
+            file.flush()
+            try:
+                found = BaseLogits.read(Path(file.name))
+            except OrinError:
+                continue
+            assert found.tokens.min() >= 0 and found.tokens.max() < found.n_vocab
+            assert all(len(rows) for blocks in found.rows(64) for rows in blocks)
 
 
 def test_a_file_of_another_vocabulary_is_refused(models: tuple[Path, Path], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import numpy as np
 import pytest
 import windowed_models
 from gguf_bytes import tiny_llama
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from stepping import step_probe
 
@@ -116,8 +119,10 @@ def test_what_is_no_window_is_refused(tiny_model: Path) -> None:
         for first in (-1, N - 1):
             with pytest.raises(ValueError, match="first position"):
                 next(model.blocks(replace(WINDOW, first=first)))
+        with pytest.raises(ValueError, match="a step may have 96"):
+            next(model.blocks(replace(WINDOW, first=1)))
         with pytest.raises(Exception, match="at most 192"):
-            next(model.blocks(Window(np.zeros(N, np.int32), 4, TOKENS)))
+            next(model.blocks(Window(np.zeros(N, np.int32), N - 4, TOKENS)))
         rows_of(model)
     with pytest.raises(UsageError, match="trained for"):
         WindowLogits(tiny_model, EngineConfig(n_ctx=1 << 20))
@@ -144,3 +149,47 @@ def test_a_text_is_cut_into_whole_windows_that_begin_with_bos(tmp_path: Path) ->
         assert len(Windows.of_text(model.loaded, text, 64, most=2)) == 2
         with pytest.raises(UsageError, match="less than one window of 8192"):
             Windows.of_text(model.loaded, text, 8192)
+
+
+@pytest.fixture(scope="module")
+def by_chunk(tiny_model: Path) -> dict[int, WindowLogits]:
+    return {n: WindowLogits(tiny_model, replace(CONFIG, chunk_size=n)) for n in (1, 13, 64, 192)}
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_rows_do_not_depend_on_how_they_are_asked_for(
+    by_chunk: dict[int, WindowLogits], data: st.DataObject
+) -> None:
+    n = data.draw(st.integers(1, N - 1))
+    first = data.draw(st.integers(max(0, n - 96), n - 1))  # as many outputs as a step may have
+    model = by_chunk[data.draw(st.sampled_from([1, 13, 64, 192]))]
+    one_by_one = data.draw(st.booleans())
+    runner = model.runner
+    runner.begin(TOKENS[:n], first=first, one_by_one=one_by_one)
+    found = []
+    while len(rows := runner.next_rows(data.draw(st.integers(1, 70)))):
+        found.append(rows)
+    whole = by_chunk[192].runner
+    whole.begin(TOKENS[:n], first=first, one_by_one=False)
+    np.testing.assert_allclose(np.concatenate(found), whole.next_rows(n), atol=2e-3)
+    assert len(np.concatenate(found)) == n - first
+
+
+def test_ctrl_c_ends_a_step_within_it_and_the_model_goes_on(smollm2: Path) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    long = np.arange(1000, 1511, dtype=np.int32)
+    with WindowLogits(smollm2, EngineConfig(n_ctx=512, threads=1)) as model:
+        before = signal.signal(signal.SIGALRM, interrupt)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)  # a step takes more than a second
+            with pytest.raises(KeyboardInterrupt):
+                next(model.blocks(Window(long, 256, long[256:])))
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        assert len(model.runner.next_rows(1)) == 0  # else the step was computed to its end
+        (found,) = (rows for rows, _ in model.blocks(Window(long[:8], 6, long[7:9])))
+        assert np.isfinite(found).all()

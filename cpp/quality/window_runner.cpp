@@ -17,6 +17,11 @@ void WindowRunner::begin(std::vector<int32_t> tokens, int32_t first, WindowSteps
         throw std::invalid_argument("the first position wanted is " + std::to_string(first) + " of " +
                                     std::to_string(n_tokens) + " tokens");
     }
+    const EngineParams & params = stepper_.params();
+    if (steps == WindowSteps::chunks && std::min(params.chunk_size, n_tokens - first) > params.prompt_outputs) {
+        throw std::invalid_argument(std::to_string(n_tokens - first) + " positions are wanted, and a step may have " +
+                                    std::to_string(params.prompt_outputs));
+    }
     drop();
     if (!stepper_.is_paged()) {
         stepper_.computer().forget();  // what it finds again has no logits

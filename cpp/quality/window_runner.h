@@ -23,7 +23,7 @@ class WindowRunner {
     WindowRunner(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop);
 
     // Another window, in the place of what is left of the one before. The logits of tokens[first:] are wanted.
-    // Throws std::invalid_argument where there are none, or too many tokens.
+    // Throws std::invalid_argument where there are none, or too many of them or of tokens.
     void begin(std::vector<int32_t> tokens, int32_t first, WindowSteps steps);
     // Rows that are still to be had.
     int32_t n_left() const { return static_cast<int32_t>(tokens_.size()) - next_; }
