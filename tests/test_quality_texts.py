@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -95,6 +96,13 @@ def test_what_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
         read_text(tmp_path)
     with pytest.raises(UsageError, match="unknown encoding 'runes'"):
         read_text(tmp_path, "runes")
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("fine")
+    os.mkfifo(tmp_path / "b")
+    with pytest.raises(OrinError, match="b is no ordinary file"):
+        read_text(tmp_path)
 
 
 def test_an_encoding_is_for_texts_and_not_for_records(tmp_path: Path) -> None:

@@ -56,6 +56,11 @@ def test_the_error_names_the_byte_and_its_offset() -> None:
         decode_text(b"\xef\xbb\xbfcaf\xe9", "notes")
 
 
+def test_a_large_model_is_called_one_and_not_a_long_text() -> None:
+    with pytest.raises(OrinError, match=r"^big\.gguf is a GGUF model, not text$"):
+        read_text(io.BytesIO(b"GGUF" + bytes(MAX_TEXT_BYTES)), "big.gguf")
+
+
 def test_utf8_that_is_cut_off_is_told_from_another_encoding() -> None:
     with pytest.raises(
         OrinError, match=r"offset 7; it looks like UTF-8 that is damaged or cut off"

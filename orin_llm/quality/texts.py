@@ -95,6 +95,9 @@ def _files_of(path: Path) -> list[Path]:
     files = sorted(_visible_files(path))
     if not files:
         raise OrinError(f"{path} is a folder without files: expected texts in it")
+    for file in files:
+        if file.exists() and not file.is_file():  # a pipe, say, would be waited for
+            raise OrinError(f"{file} is no ordinary file: take it out of the folder")
     return files
 
 

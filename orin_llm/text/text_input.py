@@ -50,6 +50,8 @@ def read_text(
     """All text of a stream, at most MAX_TEXT_BYTES; `source` and `purpose` are for errors."""
     data = stream.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
+        if kind := _binary_kind(data[:4096]):
+            raise OrinError(f"{source} is {kind}, not text")
         raise OrinError(
             f"{source} is longer than {MAX_TEXT_BYTES >> 20} MiB: too long for {purpose}"
         )
