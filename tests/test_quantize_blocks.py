@@ -1,4 +1,4 @@
-"""Our quantizers of K-quants: block for block the bytes of ggml's own, whatever the weights are."""
+"""Our quantizers: block for block the bytes of ggml's own, whatever the weights are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ testing = _native.testing
 pytestmark = pytest.mark.skipif(
     platform.machine() != "x86_64", reason="elsewhere ggml's own quantizers are used"
 )
-TYPES = ("q4_K", "q5_K", "q6_K")
+TYPES = ("q4_K", "q5_K", "q6_K", "iq4_nl", "iq4_xs")
 Floats = NDArray[np.float32]
 
 
@@ -75,3 +75,11 @@ finite: Any = st.floats(-65504, 65504, width=32)
 def test_any_block_is_ggmls(name: str, x: Floats) -> None:
     assert_same_bytes(name, x, None)
     assert_same_bytes(name, x, np.abs(x[0, ::-1]).copy())
+
+
+@pytest.mark.parametrize("n", [32, 64, 224, 288, 576])
+def test_rows_need_not_be_whole_groups_of_blocks(n: int) -> None:
+    rng = np.random.default_rng(n)
+    x = rng.standard_normal((5, n)).astype(np.float32)
+    assert_same_bytes("iq4_nl", x, None)
+    assert_same_bytes("iq4_nl", x, rng.gamma(0.5, size=n).astype(np.float32))

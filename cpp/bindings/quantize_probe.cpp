@@ -21,6 +21,8 @@ extern "C" {
 size_t ORIN_STOCK(quantize_q4_K)(const float *, void *, int64_t, int64_t, const float *);
 size_t ORIN_STOCK(quantize_q5_K)(const float *, void *, int64_t, int64_t, const float *);
 size_t ORIN_STOCK(quantize_q6_K)(const float *, void *, int64_t, int64_t, const float *);
+size_t ORIN_STOCK(quantize_iq4_nl)(const float *, void *, int64_t, int64_t, const float *);
+size_t ORIN_STOCK(quantize_iq4_xs)(const float *, void *, int64_t, int64_t, const float *);
 }
 
 namespace orin {
@@ -39,6 +41,8 @@ const Quantizer quantizers[] = {
     {"q4_K", GGML_TYPE_Q4_K, quantize_q4_k, ORIN_STOCK(quantize_q4_K)},
     {"q5_K", GGML_TYPE_Q5_K, quantize_q5_k, ORIN_STOCK(quantize_q5_K)},
     {"q6_K", GGML_TYPE_Q6_K, quantize_q6_k, ORIN_STOCK(quantize_q6_K)},
+    {"iq4_nl", GGML_TYPE_IQ4_NL, orin::quantize_iq4_nl, ORIN_STOCK(quantize_iq4_nl)},
+    {"iq4_xs", GGML_TYPE_IQ4_XS, orin::quantize_iq4_xs, ORIN_STOCK(quantize_iq4_xs)},
 };
 
 // x: [n_rows, n]; importance: [n]. Returns [n_rows, bytes of a row].
@@ -48,7 +52,8 @@ py::array_t<uint8_t> quantize_rows(const std::string & type, const Floats & x, c
         if (type != quantizer.name) {
             continue;
         }
-        if (x.ndim() != 2 || x.shape(1) % 256 != 0 || (importance && importance->size() != x.shape(1))) {
+        if (x.ndim() != 2 || x.shape(1) % ggml_blck_size(quantizer.type) != 0 ||
+            (importance && importance->size() != x.shape(1))) {
             throw py::value_error("expected rows of whole blocks, and as many values of importance as in a row");
         }
         py::array_t<uint8_t> result({x.shape(0), py::ssize_t(ggml_row_size(quantizer.type, x.shape(1)))});

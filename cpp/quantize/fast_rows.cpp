@@ -1,4 +1,4 @@
-// ggml's quantizers of K-quants, replaced when the module is linked (--wrap in CMakeLists.txt): its callers get ours.
+// ggml's quantizers of some types, replaced when the module is linked (--wrap in CMakeLists.txt): its callers get ours.
 //
 // Only on x86: elsewhere compilers fuse the multiplications and additions of ggml's own code as they see fit, and no
 // other code could give the same bits.
@@ -8,22 +8,17 @@
 #include "ggml.h"
 
 // They return the bytes that were written.
-extern "C" size_t __wrap_quantize_q4_K(const float * source, void * out, int64_t n_rows, int64_t n,
-                                       const float * importance) {
-    orin::quantize_q4_k(source, out, n_rows, n, importance);
-    return static_cast<size_t>(n_rows) * ggml_row_size(GGML_TYPE_Q4_K, n);
-}
+#define ORIN_WRAP(stock, ours, type)                                                              \
+    extern "C" size_t __wrap_##stock(const float * source, void * out, int64_t n_rows, int64_t n, \
+                                     const float * importance) {                                  \
+        orin::ours(source, out, n_rows, n, importance);                                           \
+        return static_cast<size_t>(n_rows) * ggml_row_size(type, n);                              \
+    }
 
-extern "C" size_t __wrap_quantize_q5_K(const float * source, void * out, int64_t n_rows, int64_t n,
-                                       const float * importance) {
-    orin::quantize_q5_k(source, out, n_rows, n, importance);
-    return static_cast<size_t>(n_rows) * ggml_row_size(GGML_TYPE_Q5_K, n);
-}
-
-extern "C" size_t __wrap_quantize_q6_K(const float * source, void * out, int64_t n_rows, int64_t n,
-                                       const float * importance) {
-    orin::quantize_q6_k(source, out, n_rows, n, importance);
-    return static_cast<size_t>(n_rows) * ggml_row_size(GGML_TYPE_Q6_K, n);
-}
+ORIN_WRAP(quantize_q4_K, quantize_q4_k, GGML_TYPE_Q4_K)
+ORIN_WRAP(quantize_q5_K, quantize_q5_k, GGML_TYPE_Q5_K)
+ORIN_WRAP(quantize_q6_K, quantize_q6_k, GGML_TYPE_Q6_K)
+ORIN_WRAP(quantize_iq4_nl, quantize_iq4_nl, GGML_TYPE_IQ4_NL)
+ORIN_WRAP(quantize_iq4_xs, quantize_iq4_xs, GGML_TYPE_IQ4_XS)
 
 #endif

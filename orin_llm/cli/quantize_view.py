@@ -30,7 +30,8 @@ def estimate(plan: QuantizePlan, out: Path) -> str:
 
 def print_report(plan: QuantizePlan, done: Quantized | None) -> None:
     """The mix of types, and what is not as the kind of file says."""
-    rows = [_row(share) for share in [*shares(plan), total(plan)]]
+    rows = [_row(share.type, share) for share in shares(plan)]
+    rows.append(_row("all", total(plan)))
     print_table(["TYPE", "TENSORS", "SIZE", "BITS A WEIGHT"], rows)
     print()
     for text in _notes(plan):
@@ -46,8 +47,8 @@ def print_report(plan: QuantizePlan, done: Quantized | None) -> None:
     )
 
 
-def _row(share: Share) -> list[str]:
-    return [share.type, str(share.tensors), size_text(share.bytes), f"{share.bits_per_weight:.2f}"]
+def _row(name: str, share: Share) -> list[str]:
+    return [name, str(share.tensors), size_text(share.bytes), f"{share.bits_per_weight:.2f}"]
 
 
 def _notes(plan: QuantizePlan) -> Iterator[str]:
