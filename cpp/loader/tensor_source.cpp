@@ -10,7 +10,6 @@ namespace {
 
 Way way_into(ggml_backend_buffer_t buffer) {
     ggml_backend_buffer_type_t type = ggml_backend_buffer_get_type(buffer);
-    // Before is_host: the buffers of both kinds are the CPU's.
     if (std::strcmp(ggml_backend_buft_name(type), "CPU_REPACK") == 0) {
         return Way::rows;
     }
