@@ -9,6 +9,7 @@
 
 #include "../gguf/header.h"
 #include "../loader/file_reader.h"
+#include "../loader/read_ahead.h"
 #include "convert.h"
 #include "without_gil.h"
 
@@ -84,4 +85,11 @@ void bind_loader(py::module_ & m) {
         .def("__next__", &next_piece)
         .def("__enter__", [](const std::shared_ptr<FileReader> & reader) { return reader; })
         .def("__exit__", [](FileReader & reader, const py::args &) { without_gil([&] { reader.close(); }); });
+
+    py::class_<ReadAhead>(m, "ReadAhead")
+        .def(py::init<std::vector<std::string>>(), py::arg("paths"))
+        .def("close", [](ReadAhead & files) { without_gil([&] { files.close(); }); })
+        .def(
+            "__enter__", [](ReadAhead & files) -> ReadAhead & { return files; }, py::return_value_policy::reference)
+        .def("__exit__", [](ReadAhead & files, const py::args &) { without_gil([&] { files.close(); }); });
 }

@@ -120,7 +120,6 @@ const uint8_t * DataFile::read(uint64_t offset, size_t n, uint8_t * memory) {
             .in_file(path_);
     }
     if (caching_ == Caching::keep) {
-        read_ahead(offset, n);
         read_plain(offset, n, memory);
         return memory;
     }
@@ -137,10 +136,6 @@ const uint8_t * DataFile::read(uint64_t offset, size_t n, uint8_t * memory) {
                       POSIX_FADV_DONTNEED);
     }
     return memory;
-}
-
-void DataFile::read_ahead(uint64_t offset, size_t n) const {
-    posix_fadvise(plain_.number(), static_cast<off_t>(offset), static_cast<off_t>(n), POSIX_FADV_WILLNEED);
 }
 
 bool DataFile::is_cached(uint64_t offset, size_t n) const {

@@ -51,9 +51,6 @@ class DataFile {
     // From any thread. Throws gguf::ModelFileError, with the offset, where they cannot be read or are not there.
     const uint8_t * read(uint64_t offset, size_t n, uint8_t * memory);
 
-    // Has the system begin to read these bytes into the page cache, all at once: by itself it reads a few pages ahead.
-    void read_ahead(uint64_t offset, size_t n) const;
-
     // Bytes that were read around the page cache so far.
     uint64_t direct_bytes() const { return direct_bytes_; }
 

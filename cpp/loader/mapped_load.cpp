@@ -34,11 +34,8 @@ bool load_mapped(const LoadPart & part, const llama_model_loader & loader) {
     const auto read = [&](size_t item, size_t slot) {
         const Piece & piece = pieces[item];
         DataFile & file = *part.files[piece.part];
-        if (!part.check_tensors) {
-            file.read_ahead(piece.offset, piece.nbytes);
-            if (populate(*loader.mappings[piece.part], piece)) {
-                return;
-            }
+        if (!part.check_tensors && populate(*loader.mappings[piece.part], piece)) {
+            return;
         }
         // Not through the mapping: a file that is cut, or that the disk does not give, is an error here.
         const uint8_t * const data = file.read(piece.offset, piece.nbytes, memory.slot(slot));

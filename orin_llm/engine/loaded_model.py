@@ -12,7 +12,6 @@ from orin_llm import _native
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.kv_memory import wants_all_on_gpu
 from orin_llm.engine.progress import LoadProgress
-from orin_llm.engine.read_ahead import ReadAhead
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.footprint import weight_bytes
 from orin_llm.gguf.header import Header, read_header
@@ -45,7 +44,7 @@ class LoadedModel:
                 elapsed = time.monotonic() - started
                 on_progress(LoadProgress(round(fraction * weights_bytes), weights_bytes, elapsed))
 
-        with ReadAhead(_files_to_read_ahead(self.model_path, header, config)):
+        with _native.ReadAhead(_files_to_read_ahead(self.model_path, header, config)):
             self._model: _native.Model | None = _native.Model(
                 os.fsencode(path),
                 _native.ModelParams(
@@ -147,7 +146,7 @@ class LoadedModel:
         return "" if token < 0 else self.token_bytes(token, special=True).decode("utf-8", "replace")
 
 
-def _files_to_read_ahead(path: Path, header: Header, config: EngineConfig) -> list[Path]:
+def _files_to_read_ahead(path: Path, header: Header, config: EngineConfig) -> list[bytes]:
     """Those that are mapped whole, where all of them has room in memory."""
     if not config.use_mmap or weight_bytes(header) > read_memory().available:
         return []
@@ -155,7 +154,7 @@ def _files_to_read_ahead(path: Path, header: Header, config: EngineConfig) -> li
         return []  # llama.cpp may leave this large table on the disk, and read rows of it
     if config.gpu_layers != 0 and _native.gpu_memory() is not None:
         return []
-    return [path.with_name(name) for name in parts_of(path.name)]
+    return [os.fsencode(path.with_name(name)) for name in parts_of(path.name)]
 
 
 def table_on_gpu(header: Header, config: EngineConfig) -> tuple[str, int] | None:

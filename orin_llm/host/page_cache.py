@@ -17,6 +17,7 @@ from orin_llm.host.units import size_text
 BLOCK_BYTES = 16 << 20  # of a direct read: large enough that the disk has several pieces to work on
 _DROP_ATTEMPTS = 20
 _DROP_WAIT_S = 0.05
+_FILL_ATTEMPTS = 5
 
 
 def cached_bytes(path: Path) -> int:
@@ -72,16 +73,18 @@ def fill(path: Path) -> None:
         OrinError: not all of it stays there: there is too little memory.
     """
     buffer = memoryview(bytearray(BLOCK_BYTES))
-    with path.open("rb", buffering=0) as file:
-        size = os.fstat(file.fileno()).st_size
-        while file.readinto(buffer):
-            pass
-    cached = cached_bytes(path)
-    if cached < size:
-        raise OrinError(
-            f"{path}: only {size_text(cached)} of {size_text(size)} stay in the page cache: a warm "
-            "start needs the memory for all of it"
-        )
+    size = path.stat().st_size
+    for _ in range(_FILL_ATTEMPTS):  # of a whole file, some pages may be given up at any time
+        with path.open("rb", buffering=0) as file:
+            while file.readinto(buffer):
+                pass
+        missing = size - cached_bytes(path)
+        if missing <= 0:
+            return
+    raise OrinError(
+        f"{path}: {size_text(missing)} of {size_text(size)} do not stay in the page cache: a warm "
+        "start needs the memory for all of it"
+    )
 
 
 def direct_bytes_per_s(paths: Iterable[Path]) -> float | None:
