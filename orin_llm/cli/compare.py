@@ -12,8 +12,11 @@ from orin_llm.cli.window_options import REPORT, ComputeOptions, ReferenceOptions
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from orin_llm.quality.base_logits import BaseLogits
     from orin_llm.quality.compare import Side
+    from orin_llm.quality.texts import Corpus
 
 FORMATS = ("text", "md")
 
@@ -55,30 +58,21 @@ def compare(
     from orin_llm.cli.progress import reporter
     from orin_llm.cli.quality_load import open_model
     from orin_llm.models.reporter import Progress
-    from orin_llm.models.store import resolve
-    from orin_llm.quality.base_logits import BaseLogits
-    from orin_llm.quality.compare import Side, compare_models
+    from orin_llm.quality.compare import compare_models
 
     if form not in FORMATS:
         raise UsageError(f"no format {form!r}: choose one of {', '.join(FORMATS)}, or --json")
-    if ref.logits is not None:
+    corpus: Corpus | None = None
+    source: BaseLogits | Side
+    if ref.logits is None:
+        corpus = text.corpus()
+        source, ours = _two_sides(reference, model, text.ctx_size, compute, ref)
+    else:
         if model is not None:
             raise UsageError("--logits is the reference: name one model, not two")
         _refuse_given(ctx, ("text", "encoding", "ctx_size"), "the file of --logits brings its own")
         _refuse_given(ctx, ("ref_kv_type", "ref_hooks", "ref_gpu_layers"), "--logits is as it is")
-    source: BaseLogits | Side
-    if ref.logits is not None:
-        corpus, source = None, BaseLogits.read(ref.logits)
-        ours = Side(resolve(reference), compute.config(source.tokens.shape[1]))
-    else:
-        corpus = text.corpus()
-        source = Side(resolve(reference), compute.reference_config(text.ctx_size, ref))
-        ours = Side(source.path if model is None else resolve(model), compute.config(text.ctx_size))
-        if source == ours:
-            raise UsageError(
-                "the model and the reference are the same: name another model, or say what is "
-                "different (--kv-type, --ref-kv-type, --hooks, --ref-hooks, --ref-gpu-layers)"
-            )
+        source, ours = _file_and_side(ref.logits, reference, compute)
     with reporter(quiet) as report:
         found = compare_models(
             source,
@@ -100,6 +94,33 @@ def compare(
         print_markdown(said)
     else:
         print_comparison(said)
+
+
+def _two_sides(
+    reference: str, model: str | None, ctx_size: int, compute: ComputeOptions, ref: ReferenceOptions
+) -> tuple[Side, Side]:
+    """The reference and the model; UsageError where they are the same."""
+    from orin_llm.models.store import resolve
+    from orin_llm.quality.compare import Side
+
+    source = Side(resolve(reference), compute.reference_config(ctx_size, ref))
+    ours = Side(source.path if model is None else resolve(model), compute.config(ctx_size))
+    if source == ours:
+        raise UsageError(
+            "the model and the reference are the same: name another model, or say what is "
+            "different (--kv-type, --ref-kv-type, --hooks, --ref-hooks, --ref-gpu-layers)"
+        )
+    return source, ours
+
+
+def _file_and_side(logits: Path, model: str, compute: ComputeOptions) -> tuple[BaseLogits, Side]:
+    """The same, of a file in place of the reference, which says how long windows are."""
+    from orin_llm.models.store import resolve
+    from orin_llm.quality.base_logits import BaseLogits
+    from orin_llm.quality.compare import Side
+
+    base = BaseLogits.read(logits)
+    return base, Side(resolve(model), compute.config(base.tokens.shape[1]))
 
 
 def _refuse_given(ctx: typer.Context, names: tuple[str, ...], why: str) -> None:
