@@ -26,6 +26,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from orin_llm.gguf.footprint import kv_bytes_per_token
+from orin_llm.gguf.header import read_model_header
 from orin_llm.host.own_package import importing_environment
 
 KV_TYPES = ("q8_0", "q8_0:q4_0", "q4_0:q8_0", "q4_0")
@@ -81,7 +83,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--model", default="smollm2", help="a llama model (default: %(default)s)")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "quality", metavar="FOLDER")
-    parser.add_argument("--windows", type=int, help="of the evaluation text; all if not given")
+    parser.add_argument("--windows", type=int, help="of each text; all if not given")
     parser.add_argument("--threads", type=int, default=0)
     given = parser.parse_args()
     threads = ["--threads", str(given.threads)]
@@ -90,7 +92,8 @@ def main() -> int:
 
     wide = work.make("wide.gguf", "models", "widen", given.model, "{}")
     base = work.make("F16.gguf", "quantize", str(wide), "{}", "F16", "--allow-requantize", *threads)
-    matrix = work.make("imatrix.gguf", "imatrix", str(base), "-o", "{}", *threads, goes_on=True)
+    collect = ("imatrix", str(base), "-o", "{}", *threads, *windows)
+    matrix = work.make("imatrix.gguf", *collect, goes_on=True)
     quantize = ("quantize", str(base), "{}", "Q4_K_M", *threads)
     plain = work.make("Q4_K_M.gguf", *quantize)
     weighted = work.make("Q4_K_M.imatrix.gguf", *quantize, "--imatrix", str(matrix))
@@ -141,11 +144,12 @@ def _print_tables(
     print(f"| F16 (baseline) | {_megabytes(base)} | {ppl} | 1 | 0 | 100 % |")
     for row, file in zip(weights, files, strict=True):
         print(f"| {row.name} | {_megabytes(file)} | {_figures(row)} |")
-    print(f"\n| KV cache (keys:values) | {_columns('f16 has')} |")
-    print("|---|---|---|---|---|")
-    print(f"| f16 | {ppl} | 1 | 0 | 100 % |")
+    header = read_model_header(base)
+    print(f"\n| KV cache (keys:values) | Bytes a token | {_columns('f16 has')} |")
+    print("|---|---|---|---|---|---|")
+    print(f"| f16 | {kv_bytes_per_token(header)} | {ppl} | 1 | 0 | 100 % |")
     for row in caches:
-        print(f"| {row.name} | {_figures(row)} |")
+        print(f"| {row.name} | {kv_bytes_per_token(header, row.name)} | {_figures(row)} |")
 
 
 def _columns(whose: str) -> str:
