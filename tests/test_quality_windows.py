@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import windowed_models
-from gguf_bytes import tiny_llama
+from gguf_bytes import Image, tiny_experts, tiny_latent, tiny_llama
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -93,12 +94,21 @@ def test_chunks_change_rounding_alone(tiny_model: Path, hooks: str) -> None:
     np.testing.assert_allclose(found[2], found[0], atol=ROUNDING[hooks])
 
 
-def test_models_with_sliding_windows_have_the_logits_that_steps_have(tmp_path: Path) -> None:
-    path = tmp_path / "gemma3.gguf"
-    path.write_bytes(windowed_models.gemma3().data)
+@pytest.mark.parametrize(
+    ("make", "is_paged"),
+    [(windowed_models.gemma3, True), (tiny_experts, True), (tiny_latent, False)],
+)
+def test_models_of_all_kinds_have_the_logits_that_steps_have(
+    tmp_path: Path, make: Callable[[], Image], is_paged: bool
+) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(make().data)
     with WindowLogits(path, CONFIG) as model:
+        assert model.is_paged is is_paged
+        assert ("note" in model.describe()["backend"]) is not is_paged
         found = rows_of(model)
-    np.testing.assert_allclose(found, stepped(path, CONFIG), atol=2e-3)
+    tolerance = ROUNDING["all" if is_paged else "none"]
+    np.testing.assert_allclose(found, stepped(path, CONFIG), atol=tolerance)
 
 
 def test_weights_are_shared_where_they_are_the_same(tiny_model: Path, tmp_path: Path) -> None:
