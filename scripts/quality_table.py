@@ -65,7 +65,11 @@ class Work:
         path, unfinished = self.folder / name, self.folder / f"unfinished.{name}"
         if not path.exists():
             command_line = [part.replace("{}", str(unfinished)) for part in command]
-            _run([*command_line, *(["--resume"] if goes_on and unfinished.exists() else [])])
+            if goes_on and unfinished.exists():
+                command_line.append("--resume")
+            else:
+                unfinished.unlink(missing_ok=True)
+            _run(command_line)
             unfinished.rename(path)
         return path
 
@@ -189,4 +193,7 @@ def _broken_bounds(weights: Sequence[Row], caches: Sequence[Row]) -> list[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -208,6 +208,10 @@ def test_show_as_json_adds_up(stocked: Store) -> None:
     left = memory["usable_bytes"] - memory["weights_bytes"] - memory["activations_bytes"]
     assert memory["sequences"] == left // per_sequence and memory["fits"] is True
     assert sum(share["size_bytes"] for share in data["tensor_types"]) == data["size_bytes"]
+    embedding, output = data["tables"]["embedding"], data["tables"]["output"]
+    assert data["tables"]["tied"] and not data["tables"]["copied"] and data["problem"] is None
+    assert embedding["shape"] == [64, 300] and embedding["read_per_token_bytes"] == 64 * 4
+    assert output["read_per_token_bytes"] == output["size_bytes"] == 300 * 64 * 4
 
 
 def test_show_takes_a_path_and_its_own_context(stocked: Store) -> None:
