@@ -54,6 +54,16 @@ def test_weights_are_the_same_however_late_the_gpu_copies(
     assert write(open_engine, large, use_mmap=use_mmap) == expected
 
 
+@pytest.mark.parametrize("use_mmap", [True, False])
+def test_layers_may_be_loaded_to_both(
+    emulated: EmulatedGpu, open_engine: OpenEngine, large: Path, use_mmap: bool
+) -> None:
+    expected = write(open_engine, large)
+    text = write(open_engine, large, gpu_layers=1, use_mmap=use_mmap)
+    assert text.ids == expected.ids
+    assert text.margins == pytest.approx(expected.margins, rel=1e-4)
+
+
 def test_nothing_waits_for_a_single_copy(emulated: EmulatedGpu, large: Path) -> None:
     model = _native.Model(str(large), ALL_ON_GPU)
     counted = emulated.counters()
