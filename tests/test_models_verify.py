@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
 from orin_llm.errors import ModelFileError
+from orin_llm.gguf.split import files_there
 from orin_llm.models.pull import pull
 from orin_llm.models.reporter import Progress
 from orin_llm.models.store import Store
@@ -126,6 +127,15 @@ def test_a_split_model_is_checked_in_all_its_files_by_the_path_of_any(
     paths[1].write_bytes(second[:-64])
     with pytest.raises(ModelFileError, match="part 2 of the model"):
         verify(store, str(paths[0]), Recorder())
+
+
+@pytest.mark.parametrize("name", ["whole-00001-of-00002.gguf", "whole-00001-of-00001.gguf"])
+def test_a_whole_model_that_is_named_as_a_part_is_one_file(
+    store: Store, tiny: Path, name: str
+) -> None:
+    path = tiny.rename(tiny.with_name(name))
+    assert [file.name for file in verify(store, str(path), Recorder()).files] == [name]
+    assert files_there(path) == (path,)
 
 
 def test_a_vocabulary_has_no_tensors_to_check(store: Store, tmp_path: Path) -> None:

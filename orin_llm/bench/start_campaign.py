@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from orin_llm.bench.campaign import Campaign, Contender, Say, alternate, sized_configs
@@ -17,7 +16,7 @@ from orin_llm.engine import EngineConfig
 from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.gguf.footprint import logits_bytes, weight_bytes
 from orin_llm.gguf.header import Header
-from orin_llm.gguf.split import parts_of
+from orin_llm.gguf.split import files_there
 from orin_llm.host.cpu import read_cpu
 
 
@@ -52,7 +51,9 @@ def _turns(
     say: Say,
 ) -> Report[StartResult]:
     (wave,) = scenario.build(logits_bytes(header) // 4, campaign.seed).waves
-    start = Start(_files(campaign.model), weight_bytes(header), cache, wave.submissions[0].prompt)
+    start = Start(
+        files_there(campaign.model), weight_bytes(header), cache, wave.submissions[0].prompt
+    )
     conditions = StartConditions(scenario, cache, campaign.warmup, campaign.seed)
     threads = config.threads or read_cpu().threads
     ours = OwnStart(campaign.model, config, threads)
@@ -88,7 +89,3 @@ def _compare_with_disk(runs: Sequence[Figures], disk: Sequence[Figures]) -> None
     for run, read in zip(runs, disk, strict=True):
         if "read_bytes_per_s" in read and "read_bytes_per_s" in run:
             run["of_disk"] = run["read_bytes_per_s"] / read["read_bytes_per_s"]
-
-
-def _files(model: Path) -> tuple[Path, ...]:
-    return tuple(model.with_name(name) for name in parts_of(model.name))

@@ -15,7 +15,7 @@ from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.footprint import weight_bytes
 from orin_llm.gguf.header import Header, read_header
-from orin_llm.gguf.split import parts_of
+from orin_llm.gguf.split import files_there
 from orin_llm.host.memory import read_memory
 
 
@@ -154,7 +154,7 @@ def _files_to_read_ahead(path: Path, header: Header, config: EngineConfig) -> li
         return []  # llama.cpp may leave this large table on the disk, and read rows of it
     if config.gpu_layers != 0 and _native.gpu_memory() is not None:
         return []
-    return [os.fsencode(path.with_name(name)) for name in parts_of(path.name)]
+    return [os.fsencode(file) for file in files_there(path)]
 
 
 def table_on_gpu(header: Header, config: EngineConfig) -> tuple[str, int] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from orin_llm.errors import ModelFileError
 
@@ -41,6 +42,15 @@ def parts_of(file: str) -> tuple[str, ...]:
         )
     suffix = file[-len(".gguf") :]
     return tuple(f"{base}-{n:05d}-of-{count:05d}{suffix}" for n in range(1, count + 1))
+
+
+def files_there(first: Path) -> tuple[Path, ...]:
+    """The files of a model, by their names: all parts where all are there, else this one alone."""
+    try:
+        parts = tuple(first.with_name(name) for name in parts_of(first.name))
+    except ModelFileError:
+        return (first,)
+    return parts if all(part.is_file() for part in parts) else (first,)
 
 
 def group(files: Iterable[str]) -> list[FileGroup]:

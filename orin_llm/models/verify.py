@@ -59,11 +59,11 @@ def verify(store: Store, name_or_path: str, reporter: Reporter) -> Verified:
     if name is not None:
         return _verify_stored(store, name, reporter)
     path = resolve(name_or_path, store)
-    files_of_model = [path.with_name(name) for name in parts_of(path.name)]
-    header = _read_header(files_of_model[0])
+    names = parts_of(path.name)
+    header = _read_header(path.with_name(names[0]))
     read = [
-        disk.read_through(file, _tensors_of(header, part), reporter)
-        for part, file in enumerate(files_of_model)
+        disk.read_through(path.with_name(name), _tensors_of(header, part), reporter)
+        for part, name in enumerate(names[: header.n_parts])
     ]
     for file in read:
         _require_sound(file, "take another copy of the model")
