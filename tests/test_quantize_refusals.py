@@ -19,7 +19,7 @@ from gguf_bytes import Shape, tiny_llama_bytes, vocab_only
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.models import quantize_plan
-from orin_llm.models.quantize import write
+from orin_llm.models.quantize import usable_threads, write
 from orin_llm.models.quantize_keep import Keep
 from orin_llm.models.quantize_plan import Importance, Request, make_plan
 from orin_llm.models.quantize_types import FILE_TYPES, file_type_named
@@ -268,6 +268,13 @@ def test_the_model_itself_and_what_is_no_file_are_not_replaced(wide: Path) -> No
     assert out.read_bytes() == b"old"
     write(plan, out, force=True)
     assert out.read_bytes()[:4] == b"GGUF"
+
+
+def test_no_more_threads_than_the_hardware_has(wide: Path) -> None:
+    """llama.cpp would start them all, and end the process where one cannot be started."""
+    done = write(make_plan(request(wide)), wide.with_name("out.gguf"), threads=1_000_000)
+    assert done.threads <= (os.cpu_count() or 1)
+    assert usable_threads(1) == 1
 
 
 def test_a_full_disk_is_noticed_before_the_work(

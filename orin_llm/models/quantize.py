@@ -63,7 +63,7 @@ def write(
     """Carry the plan out. The file appears under its name when it is whole.
 
     Args:
-        threads: that compute; 0: all that this process may use.
+        threads: that compute; see `usable_threads`.
         force: overwrite `out` if it exists.
         reporter: told how many bytes of the model are done; may raise to stop.
 
@@ -74,7 +74,7 @@ def write(
     check_room(plan, out, force=force)
     report = (reporter or Reporter()).progress
     step, total = f"quantizing {plan.files[0].name}", plan.source_bytes
-    threads = threads or usable_threads()
+    threads = usable_threads(threads)
     began = time.perf_counter()
     with new_file(out, force=force) as part, watched(plan.files) as check_source:
 
@@ -98,11 +98,14 @@ def write(
     return Quantized(plan, out, file_bytes, duration_ms, threads)
 
 
-def usable_threads() -> int:
-    """The hardware threads that this process may use, at most its container's share of time."""
+def usable_threads(wanted: int = 0) -> int:
+    """As many as wanted; 0: what the container's share of time is worth. Not above the hardware's.
+
+    More would only wait, and llama.cpp starts all of them for every few rows.
+    """
     cpu = read_cpu()
     share = cpu.logical_cores if cpu.quota is None else math.ceil(cpu.quota)
-    return max(1, min(cpu.logical_cores, share))
+    return max(1, min(cpu.logical_cores, wanted or share))
 
 
 def _check_written(part: Path, plan: QuantizePlan, out: Path) -> None:
