@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from typing import Annotated, get_args
+from typing import Annotated, get_args, get_type_hints
 
 import pytest
 import typer
@@ -12,16 +12,30 @@ from typer.testing import CliRunner
 
 from orin_llm.cli.bench_options import EnginesOptions
 from orin_llm.cli.chat import chat
+from orin_llm.cli.imatrix_options import CollectOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import AnswerOptions, EngineOptions, HooksFlag, SamplingOptions, flag
 from orin_llm.cli.run import run
+from orin_llm.cli.window_options import ComputeOptions, TextOptions
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig, SamplingParams
 from orin_llm.errors import UsageError
+from orin_llm.quality.imatrix_collect import SAVE_EVERY
+from orin_llm.quality.windows import LEAST_WINDOW, WINDOW_TOKENS
 
 
 def test_flag_defaults_are_the_engines() -> None:
     assert EngineOptions().config() == EngineConfig()
     assert SamplingOptions().params() == SamplingParams()
+
+
+def test_defaults_of_windows_are_those_of_the_library() -> None:
+    assert TextOptions().ctx_size == WINDOW_TOKENS
+    assert ComputeOptions().config(WINDOW_TOKENS) == EngineConfig(n_ctx=WINDOW_TOKENS)
+    assert CollectOptions().output_frequency == SAVE_EVERY
+    for options in (TextOptions, CollectOptions):
+        assert get_type_hints(options, include_extras=True)["ctx_size"].__metadata__[0].min == (
+            LEAST_WINDOW
+        )
 
 
 def test_the_flag_for_hooks_names_them_all() -> None:

@@ -25,11 +25,15 @@ FORMATS = ("text", "md")
 def compare(
     ctx: typer.Context,
     reference: Annotated[
-        str, typer.Argument(help="Name in the store, what it was pulled by, or a path.")
+        str,
+        typer.Argument(
+            metavar="REFERENCE", help="Name in the store, what it was pulled by, or a path."
+        ),
     ],
     model: Annotated[
         str | None,
         typer.Argument(
+            metavar="[MODEL]",
             help="The same; the reference's file, computed otherwise, if not given.",
             show_default=False,
         ),
@@ -50,8 +54,7 @@ def compare(
 
     With --logits FILE there is one model, and the file is the reference.
 
-    What is computed differently is told by flags: --kv-type q8_0 is the model's, and the
-    reference has --ref-kv-type f16; so it is with --hooks and --ref-hooks.
+    --kv-type and --hooks are the model's; the reference has --ref-kv-type and --ref-hooks.
     """
     from orin_llm.cli.comparison_view import comparison_json, print_comparison, print_markdown
     from orin_llm.cli.json_output import print_json

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from orin_llm.quality.imatrix import Imatrix
 
 REPORT = "Report"
-WINDOW_TOKENS = 512
 
 
 @with_option_groups
@@ -31,7 +30,15 @@ def imatrix(
         ),
     ] = None,
     out: Annotated[
-        Path, flag("-o", "--output", panel=FILES, metavar="FILE", help="The file to write.")
+        Path,
+        flag(
+            "-o",
+            "--output",
+            "--output-file",  # --output alone would share its environment mirror with bench
+            panel=FILES,
+            metavar="FILE",
+            help="The file to write.",
+        ),
     ] = Path("imatrix.gguf"),
     in_files: Annotated[
         list[Path] | None,
@@ -87,6 +94,7 @@ def _read(files: list[Path], window_tokens: int | None) -> Imatrix:
     """What the files hold together, in windows of the first one's size if no other is asked for."""
     from orin_llm.quality.imatrix_file import read_imatrix
     from orin_llm.quality.imatrix_merge import merge
+    from orin_llm.quality.windows import WINDOW_TOKENS
 
     parts = [(str(file), read_imatrix(file)) for file in files]
     sizes = (part.chunk_size for _, part in parts if part.chunk_size)
@@ -103,29 +111,27 @@ def _collect(
     quiet: bool,
 ) -> None:
     from orin_llm.cli.imatrix_view import print_collected
-    from orin_llm.cli.progress import reporter
+    from orin_llm.cli.progress import load_progress, reporter
     from orin_llm.engine.config import EngineConfig, Hooks
     from orin_llm.engine.loaded_model import LoadedModel, read_model_header
-    from orin_llm.host.cpu import read_cpu
-    from orin_llm.models.reporter import Progress
+    from orin_llm.engine.native_params import thread_count
     from orin_llm.models.store import resolve
     from orin_llm.quality.imatrix_collect import Job, collect
     from orin_llm.quality.imatrix_file import read_imatrix
-    from orin_llm.quality.windows import Windows
+    from orin_llm.quality.windows import WINDOW_TOKENS, Windows
 
     found = read_imatrix(out) if resume else None
     before = _read(in_files, options.ctx_size) if in_files else None
     known = found or before
     window_tokens = options.ctx_size or (known.chunk_size if known else 0) or WINDOW_TOKENS
+    config = EngineConfig(
+        gpu_layers=options.gpu_layers, threads=options.threads, hooks=Hooks.none()
+    )
     path = resolve(model)
     corpus = calibration_corpus(options.text, options.encoding)
     with reporter(quiet) as report:
-        loaded = LoadedModel(
-            path,
-            read_model_header(path),
-            EngineConfig(gpu_layers=options.gpu_layers, hooks=Hooks.none()),
-            lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
-        )
+        header, progress = read_model_header(path), load_progress(path, report)
+        loaded = LoadedModel(path, header, config, progress)
         windows = Windows.of_text(
             loaded, corpus.text, window_tokens, parse_special=options.parse_special
         )
@@ -134,7 +140,7 @@ def _collect(
             min(options.windows or len(windows), len(windows)),
             corpus.name,
             with_output=options.process_output,
-            threads=options.threads or read_cpu().threads,
+            threads=thread_count(config),
             save_every=options.output_frequency,
         )
         begin = job.resume(loaded, out, found) if found else job.start(loaded, before)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from orin_llm.cli.options import MODEL, GpuLayersFlag, flag
-from orin_llm.cli.quality_options import TEXT, EncodingFlag, TextFlag
+from orin_llm.cli.options import MODEL, GpuLayersFlag, ThreadsFlag, flag
+from orin_llm.cli.quality_options import TEXT, EncodingFlag, TextFlag, WindowsFlag
 
 FILES = "Files"
 
@@ -27,16 +27,7 @@ class CollectOptions:
             help="Tokens of a window; if not given, as in the files that are added to, or 512.",
         ),
     ] = None
-    windows: Annotated[
-        int | None,
-        flag(
-            "--chunks",
-            "--windows",
-            panel=TEXT,
-            min=1,
-            help="The first so many windows; all if not given.",
-        ),
-    ] = None
+    windows: WindowsFlag = None
     parse_special: Annotated[
         bool,
         flag(
@@ -46,16 +37,7 @@ class CollectOptions:
         ),
     ] = False
     gpu_layers: GpuLayersFlag = -1
-    threads: Annotated[
-        int,
-        flag(
-            "-t",
-            "--threads",
-            panel=MODEL,
-            min=0,
-            help="CPU threads; 0: the physical cores it may use.",
-        ),
-    ] = 0
+    threads: ThreadsFlag = 0
     process_output: Annotated[
         bool,
         flag("--process-output", panel=MODEL, help="Of the output matrix, too: of little use."),

@@ -43,6 +43,19 @@ GpuLayersFlag = Annotated[
     int,
     flag("-ngl", "--gpu-layers", panel=MODEL, help="Layers kept on the GPU; -1: all, 0: no GPU."),
 ]
+ThreadsFlag = Annotated[
+    int,
+    flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
+]
+KvTypeFlag = Annotated[
+    str,
+    flag(
+        "-ctk",
+        "--kv-type",
+        panel=MODEL,
+        help="KV cache: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
+    ),
+]
 KvMemoryFlag = Annotated[
     str | None,
     flag(
@@ -107,20 +120,9 @@ class EngineOptions:
             "-c", "--ctx-size", panel=MODEL, help="Tokens of context; 0: the model's, at most 8192."
         ),
     ] = 0
-    threads: Annotated[
-        int,
-        flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
-    ] = 0
+    threads: ThreadsFlag = 0
     gpu_layers: GpuLayersFlag = -1
-    kv_type: Annotated[
-        str,
-        flag(
-            "-ctk",
-            "--kv-type",
-            panel=MODEL,
-            help="KV cache: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
-        ),
-    ] = "f16"
+    kv_type: KvTypeFlag = "f16"
     chunk_size: Annotated[
         int, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
     ] = 512

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 @with_option_groups
 def perplexity(
     model: Annotated[
-        str, typer.Argument(help="Name in the store, what it was pulled by, or a path.")
+        str,
+        typer.Argument(
+            metavar="[MODEL]", help="Name in the store, what it was pulled by, or a path."
+        ),
     ] = DEFAULT_MODEL,
     *,
     text: TextOptions,
@@ -47,8 +50,7 @@ def perplexity(
 ) -> None:
     """Perplexity of a model on a text, as llama.cpp's perplexity tool has it.
 
-    The text is cut into windows; each is computed from its beginning, and the tokens of its second
-    half count. Lower is better; only models with one vocabulary can be compared.
+    The text is cut into windows, of which the second half counts. Lower is better.
     """
     from orin_llm.cli.json_output import print_json
     from orin_llm.cli.progress import reporter

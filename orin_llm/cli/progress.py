@@ -12,12 +12,14 @@ from orin_llm.host.units import size_text
 from orin_llm.models.reporter import Progress, Reporter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
     from orin_llm.engine import Engine, EngineConfig
+    from orin_llm.engine.progress import LoadProgress
 
 QUIET_S = 10.0  # between two lines where there is no terminal
 QUICK_S = 0.5  # a step that is done by then is not worth a bar
@@ -30,6 +32,11 @@ def reporter(quiet: bool) -> StderrReporter:
     return BarReporter() if sys.stderr.isatty() else LineReporter()
 
 
+def load_progress(path: Path, report: Reporter) -> Callable[[LoadProgress], None]:
+    """What a load of the model tells, as a step of `report`."""
+    return lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total))
+
+
 def load_engine(path: Path, config: EngineConfig, *, quiet: bool = False) -> Engine:
     """Load a model; a load that takes longer than a blink shows a bar if stderr is a terminal.
 
@@ -38,11 +45,7 @@ def load_engine(path: Path, config: EngineConfig, *, quiet: bool = False) -> Eng
     from orin_llm.engine import Engine
 
     with reporter(quiet or not sys.stderr.isatty()) as report:
-        engine = Engine(
-            path,
-            config,
-            lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
-        )
+        engine = Engine(path, config, load_progress(path, report))
     if not quiet and "note" in engine.backend:
         print(visible(f"note: {engine.backend['note']}"), file=sys.stderr)
     return engine

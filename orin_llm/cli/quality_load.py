@@ -5,10 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from orin_llm.cli.progress import StderrReporter
+from orin_llm.cli.progress import StderrReporter, load_progress
 from orin_llm.cli.render import visible
 from orin_llm.engine import EngineConfig
-from orin_llm.models.reporter import Progress
 from orin_llm.quality.window_logits import WindowLogits
 
 
@@ -21,12 +20,7 @@ def open_model(
     beside: WindowLogits | None = None,
 ) -> WindowLogits:
     """Load it; what does not run as it was asked for is a note on stderr."""
-    model = WindowLogits(
-        path,
-        config,
-        lambda load: report.progress(Progress(path.name, load.bytes_done, load.bytes_total)),
-        beside,
-    )
+    model = WindowLogits(path, config, load_progress(path, report), beside)
     backend = model.describe()["backend"]
     if not quiet and "note" in backend:
         print(visible(f"note: {backend['note']}"), file=sys.stderr)

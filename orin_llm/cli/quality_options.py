@@ -22,6 +22,16 @@ TextFlag = Annotated[
         "given.",
     ),
 ]
+WindowsFlag = Annotated[
+    int | None,
+    flag(
+        "--chunks",
+        "--windows",
+        panel=TEXT,
+        min=1,
+        help="The first so many windows; all if not given.",
+    ),
+]
 EncodingFlag = Annotated[
     str | None,
     flag("--encoding", panel=TEXT, help="Encoding of the text, if not UTF-8."),

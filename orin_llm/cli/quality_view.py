@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+from orin_llm.cli.numbers import counted
 from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.cli.render import tolerate_narrow_encoding
 from orin_llm.quality.estimates import Estimate
@@ -75,10 +76,9 @@ def print_facts(rows: Iterable[tuple[str, str]]) -> None:
 def text_of(said: dict[str, Any]) -> str:
     """`evaluation: 25 windows of 512 tokens, 6375 tokens count`."""
     name = f"{said['text']['name']}: " if said["text"] else ""
-    n = said["windows"]
+    windows = counted(said["windows"], "window")
     return (
-        f"{name}{n} window{'s' * (n != 1)} of {said['window_tokens']} tokens, "
-        f"{said['scored_tokens']} tokens count"
+        f"{name}{windows} of {said['window_tokens']} tokens, {said['scored_tokens']} tokens count"
     )
 
 

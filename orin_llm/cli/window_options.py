@@ -6,8 +6,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from orin_llm.cli.options import MODEL, GpuLayersFlag, KernelsFlag, flag
-from orin_llm.cli.quality_options import TEXT, EncodingFlag, TextFlag, evaluation_corpus
+from orin_llm.cli.options import (
+    MODEL,
+    GpuLayersFlag,
+    HooksFlag,
+    KernelsFlag,
+    KvTypeFlag,
+    ThreadsFlag,
+    flag,
+)
+from orin_llm.cli.quality_options import (
+    TEXT,
+    EncodingFlag,
+    TextFlag,
+    WindowsFlag,
+    evaluation_corpus,
+)
 
 if TYPE_CHECKING:
     from orin_llm.engine import EngineConfig
@@ -32,10 +46,7 @@ class TextOptions:
             help="Tokens of a window; the second half counts.",
         ),
     ] = 512
-    windows: Annotated[
-        int | None,
-        flag("--windows", panel=TEXT, min=1, help="The first so many windows; all if not given."),
-    ] = None
+    windows: WindowsFlag = None
 
     def corpus(self) -> Corpus:
         """The text. UsageError, OrinError where there is none."""
@@ -46,29 +57,11 @@ class TextOptions:
 class ComputeOptions:
     """How the model is computed."""
 
-    kv_type: Annotated[
-        str,
-        flag(
-            "-ctk",
-            "--kv-type",
-            panel=MODEL,
-            help="KV cache: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
-        ),
-    ] = "f16"
-    hooks: Annotated[
-        str,
-        flag(
-            "--hooks",
-            panel=MODEL,
-            help="Changes to llama.cpp: all, none, or -NAME,... for all but these.",
-        ),
-    ] = "all"
+    kv_type: KvTypeFlag = "f16"
+    hooks: HooksFlag = "all"
     kernels: KernelsFlag = None
     gpu_layers: GpuLayersFlag = -1
-    threads: Annotated[
-        int,
-        flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
-    ] = 0
+    threads: ThreadsFlag = 0
     chunk_size: Annotated[
         int, flag("--chunk-size", panel=MODEL, help="Tokens computed in one step.")
     ] = 512
