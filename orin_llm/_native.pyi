@@ -327,6 +327,9 @@ class GgufHeader:
     def file_bytes(self) -> int: ...
     @property
     def n_parts(self) -> int: ...
+    def value(self, key: str) -> Any:
+        """That of `metadata`, or None; without making the others, such as the vocabulary."""
+
     @property
     def metadata(self) -> dict[str, Any]: ...  # int, float, bool, str or a list of one of them
     @property

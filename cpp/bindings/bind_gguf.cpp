@@ -137,6 +137,13 @@ void bind_gguf(py::module_ & m) {
         .def_property_readonly("file_bytes", [](const GgufHeader & h) { return h.header().file_bytes; })
         .def_property_readonly("n_parts", [](const GgufHeader & h) { return h.header().n_parts; })
         .def_property_readonly("metadata", &GgufHeader::metadata)
+        .def(
+            "value",
+            [](const GgufHeader & h, const std::string & key) -> py::object {
+                const Value * const value = h.header().find(key);
+                return value == nullptr ? py::none() : to_object(*value);
+            },
+            py::arg("key"))
         .def_property_readonly("value_types", &GgufHeader::value_types)
         .def_property_readonly("tensors", &GgufHeader::tensors);
 

@@ -14,7 +14,7 @@ from orin_llm.engine.kv_memory import wants_all_on_gpu
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.footprint import weight_bytes
-from orin_llm.gguf.header import Header, read_header
+from orin_llm.gguf.header import Header, finder, read_header
 from orin_llm.gguf.split import files_there
 from orin_llm.host.memory import read_memory
 
@@ -109,7 +109,7 @@ class LoadedModel:
     @property
     def chat_template(self) -> str | None:
         """The Jinja source that the file brings for chats, if it does."""
-        template = self.header.metadata.get("tokenizer.chat_template")
+        template = finder(self.header)("tokenizer.chat_template")
         return template if isinstance(template, str) else None
 
     def tokenize(

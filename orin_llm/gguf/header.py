@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +45,17 @@ class Header(Protocol):
     def value_types(self) -> Mapping[str, int]: ...
     @property
     def tensors(self) -> Sequence[Tensor]: ...
+
+
+def finder(header: Header) -> Callable[[str], Any]:
+    """What gives the value of a key, or None, and makes no other values where that is possible.
+
+    To make objects of a vocabulary takes longer than to read the file's header.
+    """
+    if hasattr(header, "value"):
+        found: Callable[[str], Any] = header.value
+        return found
+    return header.metadata.get
 
 
 def read_header(path: Path) -> Header:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from orin_llm.gguf.header import Header
+from orin_llm.gguf.header import Header, finder
 
 # Layers in a row after which one attends to everything, where the file does not say so; and
 # whether that one comes first. From llama.cpp's models/*.cpp (load_swa_pattern).
@@ -46,12 +46,12 @@ class Hyperparameters:
     """Reads `ARCH.key` of a header, with llama.cpp's defaults for what is left out."""
 
     def __init__(self, header: Header) -> None:
-        self._metadata = header.metadata
-        self.architecture = str(header.metadata.get("general.architecture", ""))
+        self._find = finder(header)
+        self.architecture = str(self._find("general.architecture") or "")
 
     def get(self, key: str) -> Any:
         """The value of `ARCH.key`, or None."""
-        return self._metadata.get(f"{self.architecture}.{key}")
+        return self._find(f"{self.architecture}.{key}")
 
     def integer(self, key: str, default: int = 0) -> int:
         """A single number; the first one where the file has one per layer."""
