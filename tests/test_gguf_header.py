@@ -98,6 +98,15 @@ def test_strings_that_are_not_utf8_keep_their_bytes(tmp_path: Path) -> None:
     assert name.encode("utf-8", "surrogateescape") == b"\xff\xfe"
 
 
+def test_a_value_alone_is_what_the_metadata_has(tmp_path: Path) -> None:
+    image = tiny_llama(vocab=bpe_vocab(300))
+    header = check_gguf(write(tmp_path / "m.gguf", image.data))
+    assert len(header.metadata) > 15
+    for key, value in header.metadata.items():
+        assert header.value(key) == value
+    assert header.value("llama.no_such_key") is None
+
+
 def test_version_2_is_read(tmp_path: Path) -> None:
     image = vocab_only().patched("version", "<I", 2)
     assert check_gguf(write(tmp_path / "m.gguf", image.data)).version == 2
