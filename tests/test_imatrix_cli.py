@@ -6,10 +6,11 @@ import json
 import re
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from imatrix_cases import legacy, random_experts, small_image
+from imatrix_cases import legacy, random_experts, small, small_image
 from processes import CLI, environment, interrupt, python, start
 from processes import run as run_process
 from typer.testing import CliRunner
@@ -108,6 +109,8 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(
     there = tmp_path / "there.gguf"
     there.write_bytes(b"mine")
     absent = tmp_path / "absent.gguf"
+    narrow = tmp_path / "narrow.gguf"
+    write_imatrix(narrow, replace(small(), chunk_size=4))
     model = [str(tiny_model), "-f", str(text), "-ngl", "0"]
     cases: list[tuple[list[str], int, str]] = [
         ([], 2, "name a model"),
@@ -121,6 +124,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(
         ([*model, "-o", str(there), "--resume"], 3, "not an importance matrix"),
         ([*model, "-o", str(absent), "--in-file", str(there)], 3, "not an importance matrix"),
         ([*model, "-o", str(absent), "-c", "8"], 2, "-c"),
+        ([*model, "-o", str(absent), "--in-file", str(narrow)], 2, "have windows of 4 tokens"),
         ([*model, "-o", str(absent), "--chunks", "0"], 2, "--chunks"),
         ([*model, "-o", str(absent), "-c", "100000"], 2, "less than one window"),
         ([str(text), "-o", str(absent)], 3, str(text)),

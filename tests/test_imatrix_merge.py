@@ -11,7 +11,7 @@ from imatrix_cases import entry, legacy, small
 
 from orin_llm.errors import OrinError
 from orin_llm.quality.imatrix import Imatrix
-from orin_llm.quality.imatrix_file import read_imatrix
+from orin_llm.quality.imatrix_file import read_imatrix, write_imatrix
 from orin_llm.quality.imatrix_merge import merge
 from orin_llm.quality.imatrix_statistics import statistics, unused_tensors
 
@@ -72,8 +72,18 @@ def test_files_of_different_models_are_not_added(sums: list[list[int]], counts: 
 
 def test_sums_that_overflow_are_refused() -> None:
     huge = Imatrix({"a": entry([[3e38]], [1])}, ("b",), 1, 512)
-    with pytest.raises(OrinError, match="too large"), np.errstate(over="ignore"):
+    with pytest.raises(OrinError, match="too large"):
         merge([("1", huge), ("2", huge)], 512)
+    older = Imatrix({"a": entry([[3e38]], [1])}, ("b",), 1, 0, is_legacy=True)
+    with pytest.raises(OrinError, match="too large"):
+        merge([("1", older)], 512)
+
+
+def test_more_tokens_than_a_file_can_say_in_windows_are_kept(tmp_path: Path) -> None:
+    many = Imatrix({"a": entry([[1.0]], [2**50])}, ("b",), 1, 16)
+    write_imatrix(tmp_path / "i.gguf", merge([("1", many)], 16))
+    found = read_imatrix(tmp_path / "i.gguf")
+    assert (found.chunk_count, found.entries["a"].counts.tolist()) == (2**32 - 1, [2**50])
 
 
 def test_statistics_are_of_mean_squares_of_what_was_used() -> None:

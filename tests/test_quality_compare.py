@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -191,6 +192,9 @@ def test_files_of_log_probabilities_that_are_damaged_are_errors(
     for missing in (tmp_path / "none", tmp_path):
         with pytest.raises(OrinError, match="cannot read"):
             BaseLogits.read(missing)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OrinError, match="no file, but a pipe"):
+        BaseLogits.read(tmp_path / "pipe")
 
 
 @settings(max_examples=150, deadline=None)

@@ -118,12 +118,17 @@ def _collect(
     from orin_llm.models.store import resolve
     from orin_llm.quality.imatrix_collect import Job, collect
     from orin_llm.quality.imatrix_file import read_imatrix
-    from orin_llm.quality.windows import WINDOW_TOKENS, Windows
+    from orin_llm.quality.windows import LEAST_WINDOW, WINDOW_TOKENS, Windows
 
     found = read_imatrix(out) if resume else None
     before = _read(in_files, options.ctx_size) if in_files else None
     known = found or before
     window_tokens = options.ctx_size or (known.chunk_size if known else 0) or WINDOW_TOKENS
+    if window_tokens < LEAST_WINDOW:
+        raise UsageError(
+            f"the files that are added to have windows of {window_tokens} tokens: say with -c how "
+            f"many new ones have, {LEAST_WINDOW} or more"
+        )
     config = EngineConfig(
         gpu_layers=options.gpu_layers, threads=options.threads, hooks=Hooks.none()
     )

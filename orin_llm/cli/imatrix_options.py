@@ -24,6 +24,7 @@ class CollectOptions:
             "--ctx-size",
             panel=TEXT,
             min=16,
+            max=1 << 22,
             help="Tokens of a window; if not given, as in the files that are added to, or 512.",
         ),
     ] = None

@@ -67,6 +67,8 @@ class BaseLogits:
         Raises:
             OrinError: it cannot be read, is another kind of file, or is cut off.
         """
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OrinError(f"{path} is no file, but a pipe or a device: its rows are read twice")
         try:
             with path.open("rb") as file:
                 return cls._read(path, file)

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from orin_llm.errors import OrinError
 from orin_llm.quality.imatrix import Entry, Imatrix, sorted_entries
+
+_MOST_CHUNKS = 2**32 - 1  # that a file can say
 
 
 def merge(matrices: Iterable[tuple[str, Imatrix]], chunk_size: int) -> Imatrix:
@@ -25,7 +28,7 @@ def merge(matrices: Iterable[tuple[str, Imatrix]], chunk_size: int) -> Imatrix:
     for file, matrix in matrices:
         datasets += matrix.datasets or (file,)
         for name, entry in matrix.entries.items():
-            new = _of_tokens(entry, chunk_size) if matrix.is_legacy else entry
+            new = _of_tokens(file, name, entry, chunk_size) if matrix.is_legacy else entry
             entries[name] = _add(file, name, entries[name], new) if name in entries else new
     return Imatrix(
         sorted_entries(entries), tuple(datasets), chunk_count(entries, chunk_size), chunk_size
@@ -34,12 +37,21 @@ def merge(matrices: Iterable[tuple[str, Imatrix]], chunk_size: int) -> Imatrix:
 
 def chunk_count(entries: dict[str, Entry], chunk_size: int) -> int:
     """Windows that the tensor with the most tokens has seen: what files of the format say."""
-    return max((int(entry.counts.max()) for entry in entries.values()), default=0) // chunk_size
+    tokens = max((int(entry.counts.max()) for entry in entries.values()), default=0)
+    return min(tokens // chunk_size, _MOST_CHUNKS)
 
 
-def _of_tokens(entry: Entry, chunk_size: int) -> Entry:
+def _of_tokens(file: str, name: str, entry: Entry, chunk_size: int) -> Entry:
     """From the older format's means times windows to sums over tokens."""
-    return Entry(entry.sums * np.float32(chunk_size), entry.counts * chunk_size)
+    with np.errstate(over="ignore"):
+        sums = entry.sums * np.float32(chunk_size)
+    _require_finite(file, name, sums)
+    return Entry(sums, entry.counts * chunk_size)
+
+
+def _require_finite(file: str, name: str, sums: NDArray[np.float32]) -> None:
+    if not np.isfinite(sums).all():
+        raise OrinError(f"{file}: the sums of {name} are too large to be added")
 
 
 def _add(file: str, name: str, old: Entry, new: Entry) -> Entry:
@@ -50,7 +62,7 @@ def _add(file: str, name: str, old: Entry, new: Entry) -> Entry:
             f"{file}: {name} has {new.sums.size} sums and {new.counts.size} counts, in the files "
             f"before it {old.sums.size} and {old.counts.size}: they are of different models"
         )
-    sums = old.sums.reshape(-1) + new.sums.reshape(-1)
-    if not np.isfinite(sums).all():
-        raise OrinError(f"{file}: the sums of {name} are too large to be added")
+    with np.errstate(over="ignore"):
+        sums = old.sums.reshape(-1) + new.sums.reshape(-1)
+    _require_finite(file, name, sums)
     return Entry(sums.reshape(max(counts), -1), old.counts + new.counts)
