@@ -270,6 +270,13 @@ def test_the_model_itself_and_what_is_no_file_are_not_replaced(wide: Path) -> No
     assert out.read_bytes()[:4] == b"GGUF"
 
 
+def test_a_whole_model_may_have_the_name_of_a_part(wide: Path) -> None:
+    part = wide.rename(wide.with_name("wide-00001-of-00003.gguf"))
+    plan = make_plan(request(part))
+    assert plan.files == (part,)
+    write(plan, part.with_name("out.gguf"))
+
+
 def test_no_more_threads_than_the_hardware_has(wide: Path) -> None:
     """llama.cpp would start them all, and end the process where one cannot be started."""
     done = write(make_plan(request(wide)), wide.with_name("out.gguf"), threads=1_000_000)

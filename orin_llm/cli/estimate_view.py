@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from orin_llm.cli.models_view import fit_lines, print_table
+from orin_llm.cli.models_view import fit_lines
 from orin_llm.cli.paragraphs import print_paragraph
+from orin_llm.cli.table import print_table
 from orin_llm.estimate.estimate import Estimate, Point
 from orin_llm.estimate.published import Implied
 from orin_llm.host.units import size_text

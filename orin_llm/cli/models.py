@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orin_llm.cli.json_output import print_json
+from orin_llm.cli.numbers import counted
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _verified_json(model: str, result: Verified | ModelFileError) -> dict[str, o
 def _verified_text(model: str, result: Verified | ModelFileError) -> str:
     if isinstance(result, ModelFileError):
         return str(result).removeprefix(f"{model}: ")
-    tensors = f"{result.tensors} tensor{'s' * (result.tensors != 1)}"
+    tensors = counted(result.tensors, "tensor")
     compared = "SHA-256 as pulled" if result.stored else "not of the store: no SHA-256 to compare"
     return f"ok ({tensors}; {compared})"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from orin_llm.gguf.split import parts_of
+from orin_llm.gguf.split import part_paths
 
 
 class Tensor(Protocol):
@@ -95,4 +95,4 @@ def read_model_header(path: Path) -> Header:
         ModelFileError: a file is damaged, of another kind, or missing.
         DeviceUnavailable: the extension module is not built or does not load.
     """
-    return read_header(path.with_name(parts_of(path.name)[0]))
+    return read_header(part_paths(path)[0])

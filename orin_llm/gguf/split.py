@@ -44,10 +44,15 @@ def parts_of(file: str) -> tuple[str, ...]:
     return tuple(f"{base}-{n:05d}-of-{count:05d}{suffix}" for n in range(1, count + 1))
 
 
+def part_paths(file: Path) -> tuple[Path, ...]:
+    """The files that `parts_of` names, in the same folder. Raises ModelFileError as it does."""
+    return tuple(file.with_name(name) for name in parts_of(file.name))
+
+
 def files_there(first: Path) -> tuple[Path, ...]:
     """The files of a model, by their names: all parts where all are there, else this one alone."""
     try:
-        parts = tuple(first.with_name(name) for name in parts_of(first.name))
+        parts = part_paths(first)
     except ModelFileError:
         return (first,)
     return parts if all(part.is_file() for part in parts) else (first,)

@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -42,16 +42,12 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def sha256(path: Path, on_progress: Callable[[int], None] | None = None) -> str:
-    """SHA-256 of the file, in hex; `on_progress` is called with the bytes done."""
+def sha256(path: Path) -> str:
+    """SHA-256 of the file, in hex."""
     digest = hashlib.sha256()
-    done = 0
     with path.open("rb") as file:
         while chunk := file.read(CHUNK_BYTES):
             digest.update(chunk)
-            done += len(chunk)
-            if on_progress is not None:
-                on_progress(done)
     return digest.hexdigest()
 
 

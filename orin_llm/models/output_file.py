@@ -47,7 +47,12 @@ def require_new(out: Path, *, force: bool) -> None:
         raise OrinError(f"cannot write {out}: its directory may not be written")
 
 
+def disk_full_text(out: Path) -> str:
+    """What to say where the disk has no more room for it."""
+    return f"the disk filled up while {out} was written; free some space and try again"
+
+
 def _explain(error: OSError, out: Path) -> str:
     if error.errno == errno.ENOSPC:
-        return f"the disk filled up while {out} was written; free some space and try again"
+        return disk_full_text(out)
     return f"cannot write {out}: {error.strerror or error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from orin_llm.errors import UsageError
 from orin_llm.models import quantize_types
 from orin_llm.models.quantize_types import FileType
 from orin_llm.models.shapes import ModelShape
@@ -13,17 +12,6 @@ from orin_llm.models.shapes import ModelShape
 FILE_TYPES = {
     name: quantize_types.FILE_TYPES[name] for name in ("Q4_K_M", "Q6_K", "Q8_0", "Q4_0", "F16")
 }
-
-
-def file_type_named(name: str) -> FileType:
-    """The file type of that name, in any letter case.
-
-    Raises:
-        UsageError: there is none; the message lists those there are.
-    """
-    if name.upper() not in FILE_TYPES:
-        raise UsageError(f"unknown quantization {name!r}; choose one of: {', '.join(FILE_TYPES)}")
-    return FILE_TYPES[name.upper()]
 
 
 def matrix_types(

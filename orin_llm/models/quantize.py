@@ -14,7 +14,7 @@ from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.gguf.header import read_header
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.disk import require_space
-from orin_llm.models.output_file import new_file, require_new
+from orin_llm.models.output_file import disk_full_text, new_file, require_new
 from orin_llm.models.quantize_plan import QuantizePlan
 from orin_llm.models.quantize_source import watched
 from orin_llm.models.reporter import Progress, Reporter
@@ -125,5 +125,5 @@ def _check_written(part: Path, plan: QuantizePlan, out: Path) -> None:
 
 def _why_unwritten(out: Path) -> str:
     if shutil.disk_usage(out.parent).free < _FULL_BYTES:
-        return f"the disk filled up while {out} was written; free some space and try again"
+        return disk_full_text(out)
     return f"{out} could not be written to its end; is its disk sound, and is there a quota?"

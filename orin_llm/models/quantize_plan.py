@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from orin_llm import _native
 from orin_llm._native import GgufHeader, QuantizedTensor, QuantizeParams
 from orin_llm.errors import ModelFileError, UsageError
-from orin_llm.gguf.split import parts_of
+from orin_llm.gguf.split import part_paths
 from orin_llm.models.quantize_keep import EMBEDDINGS, OUTPUT, Keep
 from orin_llm.models.quantize_types import FileType
 
@@ -95,9 +95,9 @@ def make_plan(request: Request) -> QuantizePlan:
             the request does not allow for it.
         UsageError: the request contradicts itself or the model.
     """
-    names = parts_of(request.source.name)
-    files = tuple(request.source.with_name(name) for name in names)
+    files = part_paths(request.source)
     header = _native.check_gguf(os.fsencode(files[0]))
+    files = files[: header.n_parts]  # a whole model may have the name of a part
     if not header.tensors:
         raise ModelFileError(
             f"{request.source} holds a vocabulary and no weights", path=str(request.source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from orin_llm.errors import UsageError
@@ -41,14 +42,14 @@ FILE_TYPES = {
 }
 
 
-def file_type_named(name: str) -> FileType:
+def file_type_named(name: str, among: Mapping[str, FileType] = FILE_TYPES) -> FileType:
     """The file type of that name, in any letter case.
 
     Raises:
         UsageError: there is none; the message lists those there are.
     """
     upper = name.upper()
-    found = FILE_TYPES.get(_SHORT.get(upper, upper))
+    found = among.get(_SHORT.get(upper, upper))
     if found is None:
-        raise UsageError(f"unknown quantization {name!r}; choose one of: {', '.join(FILE_TYPES)}")
+        raise UsageError(f"unknown quantization {name!r}; choose one of: {', '.join(among)}")
     return found

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from orin_llm.errors import UsageError
 from orin_llm.models.gguf_io import Metadata, Tensor, Value, row_bytes, write_gguf
-from orin_llm.models.quant_mix import file_type_named, matrix_types
-from orin_llm.models.quantize_types import FileType
+from orin_llm.models.quant_mix import FILE_TYPES, matrix_types
+from orin_llm.models.quantize_types import FileType, file_type_named
 from orin_llm.models.random_blocks import random_blocks, random_norm
 from orin_llm.models.reporter import Reporter
 from orin_llm.models.shapes import ModelShape, shape_named
@@ -65,7 +65,7 @@ def synthesize(
         UsageError: an unknown shape or quantization, a negative seed, or an `out` that exists.
         OrinError: the vocabulary cannot be had, or the disk has no room or cannot be written.
     """
-    model, file_type = shape_named(shape), file_type_named(quant)
+    model, file_type = shape_named(shape), file_type_named(quant, FILE_TYPES)
     if seed < 0:
         raise UsageError(f"the seed must not be negative, got {seed}")
     reporter = reporter or Reporter()

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.loaded_model import table_on_gpu
 from orin_llm.gguf.header import Header, Tensor
-from orin_llm.gguf.split import parts_of
+from orin_llm.gguf.split import part_paths
 
 if TYPE_CHECKING:
     from orin_llm._native import TablePlace
@@ -97,8 +97,7 @@ def token_tables(path: Path, header: Header) -> TokenTables | None:
     params = _native.ModelParams(
         gpu_layers=config.gpu_layers, table_on_gpu=table_on_gpu(header, config)
     )
-    first = path.with_name(parts_of(path.name)[0])
-    places = _native.table_places(os.fsencode(first), params)
+    places = _native.table_places(os.fsencode(part_paths(path)[0]), params)
     tensors = {tensor.name: tensor for tensor in header.tensors}
     looked_up, multiplied = places["embedding"], places["output"]
     if looked_up is None or looked_up["tensor"] not in tensors:

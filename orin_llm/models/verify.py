@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orin_llm.errors import ModelFileError
-from orin_llm.gguf.split import parts_of
+from orin_llm.gguf.split import part_paths
 from orin_llm.models import disk, reference
 from orin_llm.models.manifest import StoredFile
 from orin_llm.models.reference import NameReference
@@ -59,11 +59,11 @@ def verify(store: Store, name_or_path: str, reporter: Reporter) -> Verified:
     if name is not None:
         return _verify_stored(store, name, reporter)
     path = resolve(name_or_path, store)
-    names = parts_of(path.name)
-    header = _read_header(path.with_name(names[0]))
+    parts = part_paths(path)
+    header = _read_header(parts[0])
     read = [
-        disk.read_through(path.with_name(name), _tensors_of(header, part), reporter)
-        for part, name in enumerate(names[: header.n_parts])
+        disk.read_through(file, _tensors_of(header, part), reporter)
+        for part, file in enumerate(parts[: header.n_parts])
     ]
     for file in read:
         _require_sound(file, "take another copy of the model")
@@ -129,7 +129,9 @@ def _require_sound(read: disk.FileRead, remedy: str) -> None:
         return
     name, offset = read.invalid[0]
     more = len(read.invalid) - 1
-    others = f", and so have {more} other tensors" if more else ""
+    others = ""
+    if more:
+        others = f", and so have {more} other tensors" if more > 1 else ", and so has another"
     raise ModelFileError(
         f"{read.path.name}: tensor {name} has values that are not finite, from byte {offset} "
         f"on{others}: {remedy}",
