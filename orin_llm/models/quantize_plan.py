@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from orin_llm import _native
 from orin_llm._native import GgufHeader, QuantizedTensor, QuantizeParams
@@ -17,6 +15,10 @@ from orin_llm.errors import ModelFileError, UsageError
 from orin_llm.gguf.split import part_paths
 from orin_llm.models.quantize_keep import EMBEDDINGS, OUTPUT, Keep
 from orin_llm.models.quantize_types import FileType
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 # Rows in work at a time: few enough that what one step writes is in the processor's cache for the
 # next, enough that starting threads costs nothing beside.
@@ -194,6 +196,8 @@ def _check_requantizing(request: Request, tensors: Sequence[QuantizedTensor]) ->
 def _check_values(importance: Importance | None) -> None:
     if importance is None:
         return
+    import numpy as np
+
     for name, values in importance.weights.items():
         if not np.isfinite(values).all() or (values < 0).any():
             raise ModelFileError(
