@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from gguf_bytes import Shape, tiny_llama_bytes, vocab_only
 
+from orin_llm._native import check_gguf
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.models import quantize_plan
 from orin_llm.models.quantize import usable_threads, write
@@ -291,3 +292,24 @@ def test_a_full_disk_is_noticed_before_the_work(
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     with pytest.raises(OrinError, match="not enough room"):
         write(make_plan(request(wide)), wide.with_name("out.gguf"))
+
+
+@pytest.mark.parametrize("kind", ["F32", "F16", "BF16"])
+@pytest.mark.parametrize("place", [0, 1, 7, 8, 31, -1, -2, -9])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_value_that_is_not_finite_is_found_wherever_it_is(
+    wide: Path, kind: str, place: int, value: float
+) -> None:
+    source = wide.with_name("source.gguf")
+    write(make_plan(request(wide, kind)), source)
+    name = "blk.1.ffn_up.weight"
+    tensor = next(t for t in check_gguf(source).tensors if t.name == name)
+    width = 4 if kind == "F32" else 2
+    bits = np.float32(value).view(np.uint32)
+    half = np.float16(value).view(np.uint16)
+    word = {"F32": bits, "F16": half, "BF16": np.uint16(bits >> 16)}[kind]
+    with source.open("r+b") as file:
+        file.seek(tensor.offset + place * width + (tensor.nbytes if place < 0 else 0))
+        file.write(word.tobytes())
+    with pytest.raises(ModelFileError, match=f"'{name}' has invalid data"):
+        write(make_plan(request(source)), wide.with_name("out.gguf"))
