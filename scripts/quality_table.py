@@ -30,6 +30,8 @@ from orin_llm.gguf.footprint import kv_bytes_per_token
 from orin_llm.gguf.header import read_model_header
 from orin_llm.host.own_package import importing_environment
 
+_COLUMNS = "Perplexity | Of the baseline's | KL divergence | Same likeliest token"
+
 KV_TYPES = ("q8_0", "q8_0:q4_0", "q4_0:q8_0", "q4_0")
 MOST_Q4_K_M = 1.2  # × the baseline's perplexity
 MOST_KV_CHANGE = {"q8_0": 0.002, "q4_0": 0.03}
@@ -149,15 +151,11 @@ def _print_tables(
     for row, file in zip(weights, files, strict=True):
         print(f"| {row.name} | {_megabytes(file)} | {_figures(row)} |")
     header = read_model_header(base)
-    print(f"\n| KV cache (keys:values) | Bytes a token | {_columns('f16 has')} |")
+    print(f"\n| KV cache (keys:values) | Bytes a token | {_COLUMNS} |")
     print("|---|---|---|---|---|---|")
     print(f"| f16 | {kv_bytes_per_token(header)} | {ppl} | 1 | 0 | 100 % |")
     for row in caches:
         print(f"| {row.name} | {kv_bytes_per_token(header, row.name)} | {_figures(row)} |")
-
-
-def _columns(whose: str) -> str:
-    return f"Perplexity | × {whose} | KL divergence | Same likeliest token"
 
 
 def _figures(row: Row) -> str:
