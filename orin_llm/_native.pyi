@@ -29,7 +29,6 @@ class ModelParams:
     ) -> None: ...
 
 class LoadReport(TypedDict):
-    open_ms: float  # header, vocabulary, buffers
     read_ms: float  # reading, checking and placing the tensors' data
     upload_ms: float  # waiting for a GPU that had not copied yet
     bytes: int

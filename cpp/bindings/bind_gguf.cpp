@@ -91,11 +91,7 @@ class GgufHeader {
 
 template <Header (*check)(const std::string &)>
 GgufHeader checked(const py::object & path) {
-    PyObject * encoded = nullptr;
-    if (!PyUnicode_FSConverter(path.ptr(), &encoded)) {
-        throw py::error_already_set();
-    }
-    const std::string bytes = py::reinterpret_steal<py::bytes>(encoded);
+    const std::string bytes = orin::path_bytes(path);
     py::gil_scoped_release release;
     return GgufHeader(check(bytes));
 }

@@ -4,11 +4,10 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <optional>
 
-#include "../engine/runtime.h"
 #include "../quality/imatrix_collector.h"
 #include "convert.h"
+#include "interruptible.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -19,23 +18,8 @@ using Floats = py::array_t<float, py::array::c_style | py::array::forcecast>;
 using Counts = py::array_t<int64_t, py::array::c_style | py::array::forcecast>;
 
 void add_window(ImatrixCollector & collector, const std::vector<int32_t> & tokens) {
-    std::optional<py::error_already_set> raised;
-    const auto goes_on = [&] {
-        py::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) {
-            raised.emplace();
-        }
-        return !raised;
-    };
-    try {
-        py::gil_scoped_release release;
-        collector.add_window(tokens, goes_on);
-    } catch (const Interrupted &) {
-        if (raised) {
-            throw std::move(*raised);
-        }
-        throw;
-    }
+    Interruptible window;
+    window.run([&] { collector.add_window(tokens, [&] { return window.goes_on(look_for_signals); }); });
 }
 
 void put(ImatrixCollector & collector, const std::string & name, const Floats & sums, const Counts & counts) {

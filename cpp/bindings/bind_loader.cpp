@@ -11,7 +11,7 @@
 #include "../loader/file_reader.h"
 #include "../loader/read_ahead.h"
 #include "convert.h"
-#include "without_gil.h"
+#include "interruptible.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -28,11 +28,7 @@ struct FilePiece {
 
 std::shared_ptr<FileReader> open_reader(const py::object & path, std::vector<gguf::TensorInfo> tensors,
                                         size_t n_threads, size_t piece_bytes) {
-    PyObject * encoded = nullptr;
-    if (!PyUnicode_FSConverter(path.ptr(), &encoded)) {
-        throw py::error_already_set();
-    }
-    const std::string name = py::reinterpret_steal<py::bytes>(encoded);
+    const std::string name = path_bytes(path);
     if (n_threads == 0 || piece_bytes == 0) {
         throw py::value_error("a reader has at least one thread, and pieces of at least one byte");
     }
@@ -50,9 +46,7 @@ FilePiece next_piece(const std::shared_ptr<FileReader> & reader) {
         if (reader->is_at_end()) {
             throw py::stop_iteration();
         }
-        if (PyErr_CheckSignals() != 0) {
-            throw py::error_already_set();
-        }
+        look_for_signals();
     }
 }
 

@@ -11,6 +11,7 @@
 #include "../engine/runtime.h"
 #include "../engine/table_places.h"
 #include "convert.h"
+#include "interruptible.h"
 
 namespace py = pybind11;
 using namespace orin;
@@ -26,20 +27,12 @@ py::object place_to_python(const std::optional<TablePlace> & place) {
                     "is_repacked"_a = place->is_repacked);
 }
 
-[[noreturn]] void raise_model_file_error(const LoadError & error, const std::string & path) {
-    py::dict where;
-    where["path"] = to_str(path);
-    raise_in_python("ModelFileError", error.what(), where);
-    throw py::error_already_set();
-}
-
 py::dict table_places_to_python(const std::string & path, const ModelParams & params) {
     TablePlaces places;
     try {
-        py::gil_scoped_release release;
-        places = table_places(path, params);
+        places = without_gil([&] { return table_places(path, params); });
     } catch (const LoadError & error) {
-        raise_model_file_error(error, path);
+        raise_model_file_error(error.what(), path);
     }
     using namespace pybind11::literals;
     return py::dict("embedding"_a = place_to_python(places.embedding), "output"_a = place_to_python(places.output),
@@ -48,30 +41,20 @@ py::dict table_places_to_python(const std::string & path, const ModelParams & pa
 
 std::shared_ptr<Model> load_model(const std::string & path, const ModelParams & params,
                                   const std::optional<py::function> & progress) {
-    std::optional<py::error_already_set> raised;
+    Interruptible load;
     const Model::Progress on_progress = [&](float fraction) {
-        py::gil_scoped_acquire gil;
-        try {
+        return load.goes_on([&] {
             if (progress) {
                 (*progress)(fraction);
-            } else if (PyErr_CheckSignals() != 0) {
-                throw py::error_already_set();
+            } else {
+                look_for_signals();
             }
-        } catch (py::error_already_set & error) {
-            raised.emplace(std::move(error));
-        }
-        return !raised;
+        });
     };
     try {
-        py::gil_scoped_release release;
-        return std::make_shared<Model>(path, params, on_progress);
-    } catch (const Interrupted &) {
-        if (raised) {
-            throw std::move(*raised);
-        }
-        throw;
+        return load.run([&] { return std::make_shared<Model>(path, params, on_progress); });
     } catch (const LoadError & error) {
-        raise_model_file_error(error, path);
+        raise_model_file_error(error.what(), path);
     }
 }
 
@@ -118,9 +101,8 @@ void bind_model(py::module_ & m) {
                                [](const Model & model) {
                                    using namespace pybind11::literals;
                                    const LoadReport & report = model.load_report();
-                                   return py::dict("open_ms"_a = report.open_ms, "read_ms"_a = report.read_ms,
-                                                   "upload_ms"_a = report.upload_ms, "bytes"_a = report.bytes,
-                                                   "direct_bytes"_a = report.direct_bytes);
+                                   return py::dict("read_ms"_a = report.read_ms, "upload_ms"_a = report.upload_ms,
+                                                   "bytes"_a = report.bytes, "direct_bytes"_a = report.direct_bytes);
                                })
         .def("eog_tokens", &Model::eog_tokens)
         .def("special_tokens",

@@ -4,7 +4,6 @@
 #include <pybind11/stl.h>
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "../quality/rows_in_threads.h"
 #include "../quality/window_runner.h"
 #include "convert.h"
+#include "interruptible.h"
 #include "without_gil.h"
 
 namespace py = pybind11;
@@ -55,15 +55,7 @@ class RunnerHandle {
         n = std::min(n, runner_->n_left());
         Rows rows({n, stepper().n_vocab()});
         float * data = rows.mutable_data();
-        raised_.reset();
-        try {
-            without_gil([&] { runner_->next_rows(n, data); });
-        } catch (const Interrupted &) {
-            if (raised_) {
-                throw std::move(*raised_);
-            }
-            throw;
-        }
+        steps_.run([&] { runner_->next_rows(n, data); });
         return rows;
     }
 
@@ -73,16 +65,13 @@ class RunnerHandle {
         if (now_ms() < self.next_look_ms_) {
             return false;
         }
-        py::gil_scoped_acquire gil;
-        if (PyErr_CheckSignals() != 0) {
-            self.raised_.emplace();
-        }
+        const bool goes_on = self.steps_.goes_on(look_for_signals);
         self.next_look_ms_ = now_ms() + signals_every_ms;
-        return self.raised_.has_value();
+        return !goes_on;
     }
 
     double next_look_ms_ = 0.0;
-    std::optional<py::error_already_set> raised_;
+    Interruptible steps_;
     std::unique_ptr<WindowRunner> runner_;  // last: asks the others
 };
 

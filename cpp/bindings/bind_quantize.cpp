@@ -11,6 +11,7 @@
 #include "../quantize/quantize.h"
 #include "../quantize/type_mix.h"
 #include "convert.h"
+#include "interruptible.h"
 #include "without_gil.h"
 
 namespace py = pybind11;
@@ -65,10 +66,7 @@ auto on(const std::string & source, const Work & work) -> decltype(work()) {
     try {
         return work();
     } catch (const LoadError & error) {
-        py::dict where;
-        where["path"] = to_str(source);
-        raise_in_python("ModelFileError", error.what(), where);
-        throw py::error_already_set();
+        raise_model_file_error(error.what(), source);
     } catch (const std::invalid_argument & error) {
         raise_in_python("UsageError", error.what());
         throw py::error_already_set();
@@ -77,21 +75,11 @@ auto on(const std::string & source, const Work & work) -> decltype(work()) {
 
 std::vector<QuantizedTensor> quantize_model(const std::string & source, const std::string & out, const Job & job,
                                             const py::function & progress) {
-    std::optional<py::error_already_set> raised;
+    Interruptible work;
     const QuantizeProgress on_progress = [&](uint64_t bytes_done) {
-        py::gil_scoped_acquire gil;
-        try {
-            progress(bytes_done);
-        } catch (py::error_already_set & error) {
-            raised.emplace(std::move(error));
-        }
-        return !raised;
+        return work.goes_on([&] { progress(bytes_done); });
     };
-    try {
-        return on(source, [&] { return without_gil([&] { return quantize(source, out, job.params, on_progress); }); });
-    } catch (const Interrupted &) {
-        throw std::move(*raised);
-    }
+    return on(source, [&] { return work.run([&] { return quantize(source, out, job.params, on_progress); }); });
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <pybind11/pybind11.h>
 
+#include <string>
 #include <string_view>
 
 #include "../hooks/rope_store_hook.h"
@@ -25,6 +26,23 @@ inline pybind11::str to_str(std::string_view bytes) {
 inline void raise_in_python(const char * name, std::string_view message, const pybind11::dict & attributes = {}) {
     const pybind11::object type = pybind11::module_::import("orin_llm.errors").attr(name);
     PyErr_SetObject(type.ptr(), type(to_str(message), **attributes).ptr());
+}
+
+// Throws ModelFileError of the file in Python.
+[[noreturn]] inline void raise_model_file_error(std::string_view message, std::string_view path) {
+    pybind11::dict where;
+    where["path"] = to_str(path);
+    raise_in_python("ModelFileError", message, where);
+    throw pybind11::error_already_set();
+}
+
+// A path as Python's own functions take one (str, bytes, os.PathLike), in the file system's encoding.
+inline std::string path_bytes(const pybind11::object & path) {
+    PyObject * encoded = nullptr;
+    if (!PyUnicode_FSConverter(path.ptr(), &encoded)) {
+        throw pybind11::error_already_set();
+    }
+    return pybind11::reinterpret_steal<pybind11::bytes>(encoded);
 }
 
 inline pybind11::dict to_dict(const RopeCounters & counters) {

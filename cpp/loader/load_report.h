@@ -6,7 +6,6 @@
 namespace orin {
 
 struct LoadReport {
-    double open_ms = 0;         // until the first tensor's data was asked for: header, vocabulary, buffers
     double read_ms = 0;         // reading, checking and placing tensors, without the next
     double upload_ms = 0;       // waiting for a device that had not copied yet
     uint64_t bytes = 0;         // of the tensors that were read

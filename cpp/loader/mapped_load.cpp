@@ -1,28 +1,21 @@
 #include "mapped_load.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "llama-model-loader.h"
+#include "populate.h"
 #include "staging.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 
 namespace orin {
 namespace {
 
 constexpr uint64_t most_piece_bytes = 4u << 20;
 
-// Reads these bytes of a mapped file, and enters them into the page tables. False: the kernel is older than 5.14, or
-// they are not there, where touching them would end the process.
-bool populate(const llama_mmap & mapping, const Piece & piece) {
+bool populate_piece(const llama_mmap & mapping, const Piece & piece) {
     static const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     uint8_t * const file = static_cast<uint8_t *>(mapping.addr());
     const uint64_t first = piece.offset / page * page;
-    return madvise(file + first, piece.offset + piece.nbytes - first, MADV_POPULATE_READ) == 0;
+    return populate(file + first, piece.offset + piece.nbytes - first);
 }
 
 }  // namespace
@@ -34,7 +27,7 @@ bool load_mapped(const LoadPart & part, const llama_model_loader & loader) {
     const auto read = [&](size_t item, size_t slot) {
         const Piece & piece = pieces[item];
         DataFile & file = *part.files[piece.part];
-        if (!part.check_tensors && populate(*loader.mappings[piece.part], piece)) {
+        if (!part.check_tensors && populate_piece(*loader.mappings[piece.part], piece)) {
             return;
         }
         // Not through the mapping: a file that is cut, or that the disk does not give, is an error here.
@@ -43,7 +36,7 @@ bool load_mapped(const LoadPart & part, const llama_model_loader & loader) {
             for (const Fragment & fragment : piece.fragments) {
                 check_fragment(part, piece, fragment, data);
             }
-            populate(*loader.mappings[piece.part], piece);
+            populate_piece(*loader.mappings[piece.part], piece);
         }
     };
     Pipeline pipeline(pieces.size(), n_slots, n_readers(), read);

@@ -37,7 +37,7 @@ void unmap_what_is_not_used(llama_model_loader & loader) {
 }  // namespace
 
 ModelLoad::ModelLoad(std::string path, bool check_tensors, Progress progress)
-    : path_(std::move(path)), check_tensors_(check_tensors), progress_(std::move(progress)), started_ms_(now_ms()) {}
+    : path_(std::move(path)), check_tensors_(check_tensors), progress_(std::move(progress)) {}
 
 bool ModelLoad::report(float fraction) {
     if (!was_stopped_ && progress_ && !progress_(std::min(fraction, 1.0f))) {
@@ -49,9 +49,6 @@ bool ModelLoad::report(float fraction) {
 bool ModelLoad::load_tensors(llama_model_loader & loader, ggml_context * tensors,
                              const std::unordered_map<uint32_t, ggml_backend_buffer *> & buffers) {
     const double now = now_ms();
-    if (report_.open_ms == 0) {
-        report_.open_ms = now - started_ms_;
-    }
     const double waited_ms = report_.upload_ms;
     bool is_done = false;
     try {

@@ -44,7 +44,6 @@ class ModelLoad {
     const std::string path_;
     const bool check_tensors_;
     const Progress progress_;
-    const double started_ms_;
 
     Files cached_;  // opened when first used
     Files bypassing_;

@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <system_error>
 
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
+#include "populate.h"
 
 namespace orin {
 namespace {
@@ -38,7 +36,7 @@ void read(int file, uint64_t offset, uint64_t nbytes) {
     if (mapped == MAP_FAILED) {
         return;
     }
-    const bool is_read = madvise(mapped, nbytes, MADV_POPULATE_READ) == 0;
+    const bool is_read = populate(mapped, nbytes);
     munmap(mapped, nbytes);
     if (!is_read) {  // the kernel is older than 5.14
         posix_fadvise(file, static_cast<off_t>(offset), static_cast<off_t>(nbytes), POSIX_FADV_WILLNEED);
