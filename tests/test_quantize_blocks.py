@@ -16,7 +16,7 @@ from orin_llm import _native
 
 testing = _native.testing
 pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="elsewhere ggml's own quantizers are used"
+    platform.machine() != "x86_64", reason="elsewhere compilers fuse sums of ggml's own"
 )
 TYPES = ("q4_K", "q5_K", "q6_K", "iq4_nl", "iq4_xs")
 Floats = NDArray[np.float32]

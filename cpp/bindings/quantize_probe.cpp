@@ -11,18 +11,13 @@
 
 namespace py = pybind11;
 
-// What --wrap has replaced; where nothing is, the symbol of ggml itself.
-#if defined(__x86_64__)
-#define ORIN_STOCK(name) __real_##name
-#else
-#define ORIN_STOCK(name) name
-#endif
+// What --wrap has replaced.
 extern "C" {
-size_t ORIN_STOCK(quantize_q4_K)(const float *, void *, int64_t, int64_t, const float *);
-size_t ORIN_STOCK(quantize_q5_K)(const float *, void *, int64_t, int64_t, const float *);
-size_t ORIN_STOCK(quantize_q6_K)(const float *, void *, int64_t, int64_t, const float *);
-size_t ORIN_STOCK(quantize_iq4_nl)(const float *, void *, int64_t, int64_t, const float *);
-size_t ORIN_STOCK(quantize_iq4_xs)(const float *, void *, int64_t, int64_t, const float *);
+size_t __real_quantize_q4_K(const float *, void *, int64_t, int64_t, const float *);
+size_t __real_quantize_q5_K(const float *, void *, int64_t, int64_t, const float *);
+size_t __real_quantize_q6_K(const float *, void *, int64_t, int64_t, const float *);
+size_t __real_quantize_iq4_nl(const float *, void *, int64_t, int64_t, const float *);
+size_t __real_quantize_iq4_xs(const float *, void *, int64_t, int64_t, const float *);
 }
 
 namespace orin {
@@ -38,11 +33,11 @@ struct Quantizer {
 };
 
 const Quantizer quantizers[] = {
-    {"q4_K", GGML_TYPE_Q4_K, quantize_q4_k, ORIN_STOCK(quantize_q4_K)},
-    {"q5_K", GGML_TYPE_Q5_K, quantize_q5_k, ORIN_STOCK(quantize_q5_K)},
-    {"q6_K", GGML_TYPE_Q6_K, quantize_q6_k, ORIN_STOCK(quantize_q6_K)},
-    {"iq4_nl", GGML_TYPE_IQ4_NL, orin::quantize_iq4_nl, ORIN_STOCK(quantize_iq4_nl)},
-    {"iq4_xs", GGML_TYPE_IQ4_XS, orin::quantize_iq4_xs, ORIN_STOCK(quantize_iq4_xs)},
+    {"q4_K", GGML_TYPE_Q4_K, quantize_q4_k, __real_quantize_q4_K},
+    {"q5_K", GGML_TYPE_Q5_K, quantize_q5_k, __real_quantize_q5_K},
+    {"q6_K", GGML_TYPE_Q6_K, quantize_q6_k, __real_quantize_q6_K},
+    {"iq4_nl", GGML_TYPE_IQ4_NL, orin::quantize_iq4_nl, __real_quantize_iq4_nl},
+    {"iq4_xs", GGML_TYPE_IQ4_XS, orin::quantize_iq4_xs, __real_quantize_iq4_xs},
 };
 
 // x: [n_rows, n]; importance: [n]. Returns [n_rows, bytes of a row].

@@ -1,7 +1,5 @@
 // Two functions of ggml that the quantizer spends its time in beside the blocks, replaced when the module is linked
 // (--wrap in CMakeLists.txt): ggml's own are compiled for the oldest processors. The answers are the same.
-#if defined(__x86_64__)
-
 #include <cstdint>
 
 #include "ggml.h"
@@ -59,5 +57,3 @@ void __wrap_ggml_fp16_to_fp32_row(const ggml_fp16_t * from, float * to, int64_t 
     __real_ggml_fp16_to_fp32_row(from + i, to + i, n - i);
 }
 }
-
-#endif

@@ -1,9 +1,7 @@
 // ggml's quantizers of some types, replaced when the module is linked (--wrap in CMakeLists.txt): its callers get ours.
 //
-// Only on x86: elsewhere compilers fuse the multiplications and additions of ggml's own code as they see fit, and no
-// other code could give the same bits.
-#if defined(__x86_64__)
-
+// On x86 they give the same bits. On Arm, compilers fuse multiplications and additions of ggml's own code as they see
+// fit; ours gives the bits of x86 there, too.
 #include "fast_blocks.h"
 #include "ggml.h"
 
@@ -20,5 +18,3 @@ ORIN_WRAP(quantize_q5_K, quantize_q5_k, GGML_TYPE_Q5_K)
 ORIN_WRAP(quantize_q6_K, quantize_q6_k, GGML_TYPE_Q6_K)
 ORIN_WRAP(quantize_iq4_nl, quantize_iq4_nl, GGML_TYPE_IQ4_NL)
 ORIN_WRAP(quantize_iq4_xs, quantize_iq4_xs, GGML_TYPE_IQ4_XS)
-
-#endif
