@@ -143,9 +143,7 @@ def _print_tables(
     print(f"{baseline['windows']} windows of {baseline['window_tokens']} tokens, of which")
     print(f"{baseline['scored_tokens']} tokens count.\n")
     ppl = f"{baseline['ppl']:.3f} ± {baseline['ppl_uncertainty']:.3f}"
-    print(
-        "| Weights | File | Perplexity | Of the baseline's | KL divergence | Same likeliest token |"
-    )
+    print(f"| Weights | File | {_COLUMNS} |")
     print("|---|---|---|---|---|---|")
     print(f"| F16 (baseline) | {_megabytes(base)} | {ppl} | 1 | 0 | 100 % |")
     for row, file in zip(weights, files, strict=True):
