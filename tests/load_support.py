@@ -1,12 +1,17 @@
-"""Models for tests of loading: large ones, and ones that are not sound."""
+"""For tests of loading: models that are large or not sound, cold files, loads that are stopped."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 from gguf_bytes import Shape, Tensor, tiny_llama
+
+from orin_llm.errors import OrinError
+from orin_llm.host import page_cache
 
 # 2 layers × 3 matrices of 64 × 32768 floats: 48 MiB, more than a load reads ahead.
 LARGE = Shape(n_ff=32768)
@@ -32,6 +37,38 @@ def write_large_model(path: Path) -> Path:
                 file.seek(begin)
                 file.write(image.data[begin : begin + (1 << 20)])
     return path
+
+
+def make_cold(path: Path) -> None:
+    """Take a file out of the page cache; the test is skipped where it lies in memory."""
+    try:
+        page_cache.drop(path)
+    except OrinError:
+        pytest.skip("the temporary folder lies in memory")
+
+
+class Stop(Exception):
+    """What progress raises to stop a load."""
+
+
+def stopped_loads(load: Callable[[Callable[[float], None]], object]) -> Iterator[int]:
+    """Loads that are stopped the first time they tell progress, the second time, and so on.
+
+    Yields after each how often it had told progress before.
+    """
+    times: list[float] = []
+    load(times.append)
+    for n in range(len(times)):
+        heard: list[float] = []
+
+        def stop(fraction: float, heard: list[float] = heard, n: int = n) -> None:
+            if len(heard) == n:
+                raise Stop
+            heard.append(fraction)
+
+        with pytest.raises(Stop):
+            load(stop)
+        yield n
 
 
 def break_value(path: Path, at: int) -> None:

@@ -74,6 +74,14 @@ def split_model() -> list[bytes]:
     ]
 
 
+def write_split_model(folder: Path, name: str = "split") -> list[Path]:
+    """Its two files, in order."""
+    paths = [folder / f"{name}-0000{number}-of-00002.gguf" for number in (1, 2)]
+    for path, data in zip(paths, split_model(), strict=True):
+        path.write_bytes(data)
+    return paths
+
+
 def model_with_context(tokens: int) -> bytes:
     """Another tiny model, told apart from TINY by its context."""
     return tiny_llama_bytes(metadata={"llama.context_length": u32(tokens)})

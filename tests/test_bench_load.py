@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from bench_support import children
 from gguf_bytes import tiny_llama_bytes
-from models_support import split_model
+from load_support import make_cold
+from models_support import write_split_model
 from processes import CLI, interrupt, run, start
 from typer.testing import CliRunner
 
@@ -21,7 +22,6 @@ from orin_llm.bench.start_result import StartConditions
 from orin_llm.bench.starts import Start
 from orin_llm.bench.streams import OneToken
 from orin_llm.cli.main import app
-from orin_llm.errors import OrinError
 from orin_llm.host import page_cache
 
 ONCE = ("-r", "1", "--warmup", "0", "-t", "1", "-p", "4")
@@ -33,15 +33,8 @@ def model(tmp_path: Path) -> Path:
     """A tiny model on a disk, where it can be cold."""
     path = tmp_path / "tiny.gguf"
     path.write_bytes(tiny_llama_bytes())
-    require_disk(path)
+    make_cold(path)
     return path
-
-
-def require_disk(path: Path) -> None:
-    try:
-        page_cache.drop(path)
-    except OrinError:
-        pytest.skip("the temporary folder lies in memory")
 
 
 def bench_load(model: Path, *arguments: str) -> list[dict[str, Any]]:
@@ -82,10 +75,9 @@ def test_stock_and_other_hooks_take_turns(needs_stock: None, model: Path) -> Non
 
 
 def test_all_files_of_a_split_model_are_made_cold_or_warm(tmp_path: Path) -> None:
-    paths = [tmp_path / f"tiny-0000{n}-of-00002.gguf" for n in (1, 2)]
-    for path, data in zip(paths, split_model(), strict=True):
-        path.write_bytes(data)
-        require_disk(path)
+    paths = write_split_model(tmp_path)
+    for path in paths:
+        make_cold(path)
     (warm,) = bench_load(paths[0], "--page-cache", "warm")
     total = sum(path.stat().st_size for path in paths)
     assert warm["figures"]["cached_after_bytes"]["median"] == total

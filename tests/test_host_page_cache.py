@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from load_support import make_cold
 
 from orin_llm.errors import OrinError
 from orin_llm.host import page_cache
@@ -17,10 +18,7 @@ def on_disk(tmp_path: Path) -> Path:
     """A file of 40 pages and a few bytes that can leave the page cache."""
     path = tmp_path / "file"
     path.write_bytes(os.urandom(40 * mmap.PAGESIZE + 5))
-    try:
-        page_cache.drop(path)
-    except OrinError:
-        pytest.skip("the temporary folder lies in memory")
+    make_cold(path)
     return path
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from gguf_bytes import tiny_llama, tiny_llama_bytes
 from load_support import LARGE_BYTES, write_large_model
-from models_support import split_model
+from models_support import write_split_model
 from processes import CLI, environment, interrupt, python, run, start
 
 from orin_llm.engine import Engine, EngineConfig, Request, SamplingParams
@@ -218,9 +218,7 @@ def test_engines_of_one_process_load_at_once(large: Path) -> None:
 
 
 def test_a_part_that_is_cut_is_named_before_anything_is_read(tmp_path: Path) -> None:
-    paths = [tmp_path / f"two-0000{n}-of-00002.gguf" for n in (1, 2)]
-    for path, data in zip(paths, split_model(), strict=True):
-        path.write_bytes(data)
+    paths = write_split_model(tmp_path)
     os.truncate(paths[1], paths[1].stat().st_size - 100)
     done = run([*CLI, "run", "-m", str(paths[0]), *ANSWER])
     assert (done.returncode, done.stdout) == (3, "")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 from gguf_bytes import Tensor, tiny_llama_bytes
+from load_support import make_cold
 
 from orin_llm import _native
 from orin_llm.engine import EngineConfig, loaded_model
-from orin_llm.errors import OrinError
 from orin_llm.gguf.header import read_header
 from orin_llm.host import page_cache
 from orin_llm.host.memory import Memory
@@ -31,10 +31,7 @@ def test_all_files_come_into_the_page_cache_in_order(tmp_path: Path) -> None:
     paths = [tmp_path / "first", tmp_path / "missing", tmp_path, tmp_path / "second"]
     for path in (paths[0], paths[3]):
         path.write_bytes(bytes(SIZE))
-        try:
-            page_cache.drop(path)
-        except OrinError:
-            pytest.skip("the temporary folder lies in memory")
+        make_cold(path)
     with _native.ReadAhead([os.fsencode(path) for path in paths]):
         wait_until(lambda: page_cache.cached_bytes(paths[3]) == SIZE)
         wait_until(lambda: page_cache.cached_bytes(paths[0]) == SIZE)

@@ -21,14 +21,14 @@ from gguf_bytes import (
     u32,
 )
 from greedy import greedy_text
-from models_support import split_model
+from load_support import make_cold, stopped_loads
+from models_support import write_split_model
 from processes import CLI
 
 from orin_llm import _native
 from orin_llm.bench.stock import StockPeer
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.errors import ModelFileError
-from orin_llm.host import page_cache
 from orin_llm.models.random_blocks import random_blocks
 
 PROMPT = [1, 7, 200, 42, 299, 5]
@@ -39,10 +39,6 @@ WAYS = [
     pytest.param({"use_mmap": False, "check_tensors": True}, id="read, checked"),
 ]
 each_way = pytest.mark.parametrize("way", WAYS)
-
-
-class Stop(Exception):
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -138,32 +134,15 @@ def test_progress_is_in_bytes_and_ends_at_all_of_them(synth: Path, way: dict[str
 def test_a_load_can_be_stopped_whenever_progress_is_told_and_leaves_nothing(
     synth: Path, way: dict[str, bool]
 ) -> None:
-    n_calls = 0
-
-    def count(_: float) -> None:
-        nonlocal n_calls
-        n_calls += 1
-
-    load(synth, way, count)
+    load(synth, way)
     before = left_of(synth)
-    for n in range(n_calls):
-        heard: list[float] = []
-
-        def stop(fraction: float) -> None:
-            if len(heard) == n:  # noqa: B023
-                raise Stop
-            heard.append(fraction)  # noqa: B023
-
-        with pytest.raises(Stop):
-            load(synth, way, stop)
+    for _ in stopped_loads(lambda progress: load(synth, way, progress)):
         assert left_of(synth) == before
 
 
 @each_way
 def test_a_model_in_parts_is_loaded_whole(tmp_path: Path, way: dict[str, bool]) -> None:
-    paths = [tmp_path / f"m-0000{i}-of-00002.gguf" for i in (1, 2)]
-    for path, data in zip(paths, split_model(), strict=True):
-        path.write_bytes(data)
+    paths = write_split_model(tmp_path)
     header = _native.check_gguf(paths[0])
     assert load(paths[0], way).load_report["bytes"] == sum(t.nbytes for t in header.tensors)
     # Where the second part is cut while the first is read, the second is named.
@@ -215,7 +194,7 @@ def test_what_is_not_cached_is_read_around_the_page_cache_unless_it_is_mapped(
 ) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(synth.read_bytes())
-    page_cache.drop(path)
+    make_cold(path)
     report = load(path, {"use_mmap": False}).load_report
     if report["direct_bytes"] == 0:
         pytest.skip("this file system has no direct reads")

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf_bytes import tiny_llama_bytes
+from load_support import break_value, make_cold
 
 from orin_llm import _native
 from orin_llm.errors import ModelFileError
-from orin_llm.host import page_cache
 
 PIECE = 64 << 10
 
@@ -46,7 +46,7 @@ def test_all_bytes_come_in_order(tmp_path: Path, size: int, cached: bool) -> Non
     content = np.random.default_rng(size).bytes(size)
     path.write_bytes(content)
     if not cached:
-        page_cache.drop(path)
+        make_cold(path)
     with _native.FileReader(path, piece_bytes=PIECE) as reader:
         assert reader.size == size
         assert read_all(reader) == content
@@ -66,9 +66,7 @@ def test_a_value_that_is_not_finite_is_found_where_it_is(tmp_path: Path) -> None
     header = model_file(path)
     tensor = next(t for t in header.tensors if t.type == "F32")
     at = tensor.offset + tensor.nbytes - 4
-    with path.open("r+b") as file:
-        file.seek(at)
-        file.write(np.float32(np.nan).tobytes())
+    break_value(path, at)
     reader = _native.FileReader(path, header.tensors)
     read_all(reader)
     assert reader.invalid == [(tensor.name, at)]

@@ -9,7 +9,14 @@ from pathlib import Path
 
 import pytest
 from file_server import Served, Server
-from models_support import TINY, Recorder, everything, model_with_context, split_model
+from models_support import (
+    TINY,
+    Recorder,
+    everything,
+    model_with_context,
+    split_model,
+    write_split_model,
+)
 
 from orin_llm.errors import ModelFileError, OrinError, UsageError
 from orin_llm.models import registry as registry_module
@@ -74,9 +81,7 @@ def test_a_damaged_file_is_refused_and_nothing_is_kept(store: Store, tmp_path: P
 
 
 def test_all_parts_of_a_split_model_come_along(store: Store, tmp_path: Path) -> None:
-    for number, data in enumerate(split_model(), 1):
-        (tmp_path / f"Big-0000{number}-of-00002.gguf").write_bytes(data)
-    manifest = get(tmp_path / "Big-00002-of-00002.gguf", store).manifest
+    manifest = get(write_split_model(tmp_path, "Big")[1], store).manifest
     assert manifest.name == "big" and len(manifest.files) == 2
     assert store.path("big").name == "Big-00001-of-00002.gguf"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gguf_bytes import F16, Q4_0, Tensor, tiny_llama
-from models_support import split_model
+from models_support import write_split_model
 
 from orin_llm.cli.models_view import print_facts
 from orin_llm.device.budget import MemoryBudget
@@ -84,8 +84,6 @@ def test_what_llama_cpp_cannot_load_is_described_by_its_header(
 
 
 def test_a_split_model_is_asked_for_by_any_part(tmp_path: Path) -> None:
-    for number, data in enumerate(split_model(), 1):
-        (tmp_path / f"m-0000{number}-of-00002.gguf").write_bytes(data)
-    facts = facts_of(tmp_path / "m-00002-of-00002.gguf")
+    facts = facts_of(write_split_model(tmp_path)[1])
     assert facts.tables is not None, facts.problem
     assert facts.tables.embedding.tensor == "token_embd.weight"

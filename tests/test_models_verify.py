@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from gguf_bytes import tiny_llama, vocab_only
 from load_support import LARGE_BYTES, break_value, write_large_model
-from models_support import TINY, Recorder, split_model, store_environment
+from models_support import TINY, Recorder, store_environment, write_split_model
 from processes import CLI, interrupt, start
 from typer.testing import CliRunner
 
@@ -112,9 +112,7 @@ def test_a_stored_file_with_a_broken_header_has_changed(store: Store, tiny: Path
 def test_a_split_model_is_checked_in_all_its_files_by_the_path_of_any(
     store: Store, tmp_path: Path
 ) -> None:
-    paths = [tmp_path / f"two-0000{n}-of-00002.gguf" for n in (1, 2)]
-    for path, data in zip(paths, split_model(), strict=True):
-        path.write_bytes(data)
+    paths = write_split_model(tmp_path, "two")
     for path in paths:
         found = verify(store, str(path), Recorder())
         assert [file.name for file in found.files] == [path.name for path in paths]

@@ -11,7 +11,7 @@ import architectures
 import numpy as np
 import pytest
 from gguf_bytes import Shape, tiny_experts, tiny_llama_bytes
-from models_support import split_model
+from models_support import write_split_model
 from numpy.typing import NDArray
 from stock_quantizer import StockFile, stock_quantize
 
@@ -83,8 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, data in images.items():
         (place / f"{name}.gguf").write_bytes(data)
-    for number, data in enumerate(split_model(), 1):
-        (place / f"split-{number:05d}-of-00002.gguf").write_bytes(data)
+    write_split_model(place)
     for kind in ("F16", "BF16", "Q8_0"):
         quantized(place / "deep.gguf", place / f"deep.{kind}.gguf", kind)
     return place

@@ -16,6 +16,7 @@ import architectures
 import numpy as np
 import pytest
 from gguf_bytes import Shape, tiny_llama_bytes, vocab_only
+from load_support import break_value
 
 from orin_llm._native import check_gguf
 from orin_llm.errors import ModelFileError, OrinError, UsageError
@@ -109,9 +110,7 @@ def test_a_vocabulary_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_nan_in_the_model_names_its_tensor(wide: Path) -> None:
-    with wide.open("r+b") as file:
-        file.seek(-96, os.SEEK_END)
-        file.write(np.float32(np.nan).tobytes())
+    break_value(wide, wide.stat().st_size - 96)
     with pytest.raises(ModelFileError, match="'blk.1.ffn_down.weight' has invalid data"):
         write(make_plan(request(wide)), wide.with_name("out.gguf"))
     assert [file.name for file in wide.parent.iterdir()] == ["wide.gguf"]

@@ -7,12 +7,12 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 from gguf_bytes import Shape, tiny_llama
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 from greedy import GreedyText, greedy_text
+from load_support import break_value, make_cold, stopped_loads
 
 from orin_llm import _native
 from orin_llm.errors import ModelFileError, OrinError
@@ -20,10 +20,6 @@ from orin_llm.host import page_cache
 
 PROMPT = [1, 7, 200, 42, 299, 5]
 ALL_ON_GPU = _native.ModelParams(gpu_layers=-1)
-
-
-class Stop(Exception):
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +76,7 @@ def test_a_model_on_the_gpu_leaves_no_second_copy_in_the_page_cache(
 ) -> None:
     path = tmp_path / "model.gguf"
     path.write_bytes(large.read_bytes())
-    page_cache.drop(path)
+    make_cold(path)
     model = _native.Model(str(path), _native.ModelParams(gpu_layers=-1, use_mmap=False))
     assert (
         page_cache.cached_bytes(path) < 1 << 20
@@ -109,24 +105,14 @@ def test_models_may_be_loaded_at_once(
 def test_a_load_that_is_stopped_leaves_nothing_on_the_gpu(
     emulated: EmulatedGpu, large: Path
 ) -> None:
-    n_calls: list[float] = []
-    _native.Model(str(large), ALL_ON_GPU, n_calls.append)
+    _native.Model(str(large), ALL_ON_GPU)
     gc.collect()
     free = emulated.free_memory()
     threads = len(os.listdir("/proc/self/task"))
-    for n in range(len(n_calls)):
-        emulated.set_schedule(n % 4)
-        heard: list[float] = []
-
-        def stop(fraction: float) -> None:
-            if len(heard) == n:  # noqa: B023
-                raise Stop
-            heard.append(fraction)  # noqa: B023
-
-        with pytest.raises(Stop):
-            _native.Model(str(large), ALL_ON_GPU, stop)
+    for n in stopped_loads(lambda progress: _native.Model(str(large), ALL_ON_GPU, progress)):
         assert emulated.free_memory() == free
         assert len(os.listdir("/proc/self/task")) == threads
+        emulated.set_schedule(n % 4)
 
 
 @pytest.mark.parametrize("check_tensors", [True, False])
@@ -147,9 +133,7 @@ def test_a_value_that_is_not_finite_is_found_on_its_way(tmp_path: Path, large: P
     path = tmp_path / "model.gguf"
     path.write_bytes(large.read_bytes())
     tensor = next(t for t in _native.check_gguf(path).tensors if t.name == "blk.1.ffn_up.weight")
-    with path.open("r+b") as file:
-        file.seek(tensor.offset + tensor.nbytes // 2 // 4 * 4)
-        file.write(np.float32(np.nan).tobytes())
+    break_value(path, tensor.offset + tensor.nbytes // 2 // 4 * 4)
     _native.Model(str(path), ALL_ON_GPU)
     with pytest.raises(ModelFileError, match="not finite") as caught:
         _native.Model(str(path), _native.ModelParams(gpu_layers=-1, check_tensors=True))
