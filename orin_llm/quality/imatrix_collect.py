@@ -125,10 +125,7 @@ def collect(
     with _kept(state):
         while state.done < state.total:
             report.progress(state.progress())
-            tokens = job.windows.tokens[state.done].copy()
-            if job.windows.bos is not None:
-                tokens[0] = job.windows.bos
-            collector.add_window(tokens)
+            collector.add_window(job.windows.whole(state.done))
             state.done += 1
             if (state.done - first) % job.save_every == 0 and state.done < state.total:
                 state.try_to_save()

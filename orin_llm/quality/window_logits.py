@@ -19,6 +19,7 @@ from orin_llm.engine.loaded_model import (
     LoadedModel,
     file_identity,
     read_model_header,
+    table_on_gpu,
 )
 from orin_llm.engine.native_params import native_params, thread_count
 from orin_llm.engine.progress import LoadProgress
@@ -128,9 +129,7 @@ def _has_same_weights(other: WindowLogits, path: Path, config: EngineConfig) -> 
     """Whether the weights of `other` would be loaded the same way for `config`."""
 
     def where_weights_go(config: EngineConfig) -> tuple[object, ...]:
-        table_on_gpu = bool(config.hooks.enabled & {"uploads"})
-        return config.gpu_layers, config.use_mmap, table_on_gpu
+        return config.gpu_layers, config.use_mmap, table_on_gpu(other.loaded.header, config)
 
-    return other.loaded.model_file == file_identity(path) and where_weights_go(
-        config
-    ) == where_weights_go(other.config)
+    is_same_file = other.loaded.model_file == file_identity(path)
+    return is_same_file and where_weights_go(config) == where_weights_go(other.config)

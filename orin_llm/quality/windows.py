@@ -104,9 +104,13 @@ class Windows:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    def whole(self, i: int) -> Tokens:
+        """All tokens of a window as the model takes them: [window_tokens]."""
+        tokens: Tokens = self.tokens[i].copy()
+        if self.bos is not None:
+            tokens[0] = self.bos
+        return tokens
+
     def __iter__(self) -> Iterator[Window]:
-        for tokens in self.tokens:
-            inputs = tokens[:-1].copy()
-            if self.bos is not None:
-                inputs[0] = self.bos
-            yield Window(inputs, self.first, tokens[self.first + 1 :])
+        for i, tokens in enumerate(self.tokens):
+            yield Window(self.whole(i)[:-1], self.first, tokens[self.first + 1 :])
