@@ -1,17 +1,16 @@
 """One start of our engine as a child process: from nothing to the first token, timed.
 
-The first line holds `path` and `config`, the fields of an EngineConfig; the second
-{"prompt": [ids]}. docs/bench.md names what the answer has.
+Its settings are `path` and `config`, the fields of an EngineConfig; docs/bench.md names what the
+answer has.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
 
+from orin_llm.bench.start_child import serve
 from orin_llm.engine import Engine, EngineConfig, Request, SamplingParams
 from orin_llm.engine.progress import LoadProgress
 from orin_llm.errors import OrinError
@@ -67,17 +66,12 @@ def _answer(engine: Engine, prompt: Sequence[int]) -> None:
 
 def main() -> None:
     """Say when everything is imported, and start when told."""
-    settings = json.loads(sys.stdin.readline())
-    print(json.dumps({"ready": True}), flush=True)
-    request = sys.stdin.readline()
-    if not request:
-        return
-    try:
-        config = EngineConfig(**settings["config"])
-        answer = start(settings["path"], config, json.loads(request)["prompt"])
-    except OrinError as error:
-        answer = {"error": str(error)}
-    print(json.dumps(answer), flush=True)
+    serve(
+        lambda settings, prompt: start(
+            settings["path"], EngineConfig(**settings["config"]), prompt
+        ),
+        OrinError,
+    )
 
 
 if __name__ == "__main__":

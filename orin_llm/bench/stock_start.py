@@ -1,16 +1,15 @@
 """One start of stock llama.cpp as a child process: from nothing to the first token, timed.
 
-As stock_peer.py it loads nothing native of this package. The first line holds the arguments of its
-Peer, the second {"prompt": [ids]}; docs/bench.md names what the answer has.
+As stock_peer.py it loads nothing native of this package. Its settings are the arguments of its
+Peer; docs/bench.md names what the answer has.
 """
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from typing import Any
 
+from orin_llm.bench.start_child import serve
 from orin_llm.bench.stock_peer import Peer
 from orin_llm.host.memory import read_process_memory
 
@@ -46,16 +45,7 @@ def start(settings: dict[str, Any], prompt: list[int]) -> dict[str, float]:
 
 def main() -> None:
     """Say when everything is imported, and start when told."""
-    settings = json.loads(sys.stdin.readline())
-    print(json.dumps({"ready": True}), flush=True)
-    request = sys.stdin.readline()
-    if not request:
-        return
-    try:
-        answer: dict[str, Any] = start(settings, json.loads(request)["prompt"])
-    except Exception as error:
-        answer = {"error": str(error)}
-    print(json.dumps(answer), flush=True)
+    serve(start, Exception)
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def quantize(
         bool, typer.Option("--json", rich_help_panel=OUTPUT, help="Print one JSON object.")
     ] = False,
 ) -> None:
-    """Write a model with fewer bits a weight: the same bytes as llama.cpp's own tool."""
+    """Write a model with fewer bits a weight, as llama.cpp's own tool does."""
     from orin_llm.models.quantize_keep import Keep
     from orin_llm.models.quantize_types import file_type_named
 
