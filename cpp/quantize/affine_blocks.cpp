@@ -3,6 +3,7 @@
 #include <array>
 
 #include "affine_fit.h"
+#include "each_block.h"
 #include "fast_blocks.h"
 #include "ggml.h"
 
@@ -231,27 +232,25 @@ void quantize_weighted(const float * source, const float * importance, Block & b
 }
 
 template <int most, typename Block>
-void quantize_rows(const float * source, Block * blocks, int64_t n_rows, int64_t n, const float * importance,
+void quantize_rows(const float * source, void * out, int64_t n_rows, int64_t n, const float * importance,
                    ScaleSteps tried) {
-    for (int64_t row = 0; row < n_rows; ++row) {
-        for (int64_t at = 0; at < n; at += QK_K, source += QK_K, ++blocks) {
-            if (importance == nullptr) {
-                quantize_plain<most>(source, *blocks, tried);
-            } else {
-                quantize_weighted<most>(source, importance + at, *blocks);
-            }
+    each_block<Block>(source, out, n_rows, n, importance, [&](const float * x, const float * weights, Block & block) {
+        if (weights == nullptr) {
+            quantize_plain<most>(x, block, tried);
+        } else {
+            quantize_weighted<most>(x, weights, block);
         }
-    }
+    });
 }
 
 }  // namespace
 
 void quantize_q4_k(const float * source, void * out, int64_t n_rows, int64_t n, const float * importance) {
-    quantize_rows<15>(source, static_cast<block_q4_K *>(out), n_rows, n, importance, {-1.0f, 0.1f, 20});
+    quantize_rows<15, block_q4_K>(source, out, n_rows, n, importance, {-1.0f, 0.1f, 20});
 }
 
 void quantize_q5_k(const float * source, void * out, int64_t n_rows, int64_t n, const float * importance) {
-    quantize_rows<31>(source, static_cast<block_q5_K *>(out), n_rows, n, importance, {-0.5f, 0.1f, 15});
+    quantize_rows<31, block_q5_K>(source, out, n_rows, n, importance, {-0.5f, 0.1f, 15});
 }
 
 }  // namespace orin

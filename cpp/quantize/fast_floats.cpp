@@ -2,6 +2,8 @@
 // (--wrap in CMakeLists.txt): ggml's own are compiled for the oldest processors. The answers are the same.
 #include <cstdint>
 
+#include "../gguf/tensor_types.h"
+#include "../loader/not_finite.h"
 #include "ggml.h"
 
 #ifdef __F16C__
@@ -10,28 +12,13 @@
 
 namespace {
 
-// Whether all exponents are below the one of infinities and NaNs. Without an early end, so that it is vectorized.
-template <typename Word>
-bool is_finite(const void * data, size_t n_words, Word exponent) {
-    const auto * words = static_cast<const Word *>(data);
-    Word found = 0;
-    for (size_t i = 0; i < n_words; ++i) {
-        found |= static_cast<Word>((words[i] & exponent) == exponent);
-    }
-    return found == 0;
-}
-
 bool is_known_finite(ggml_type type, const void * data, size_t n_bytes) {
-    switch (type) {
-        case GGML_TYPE_F32:
-            return n_bytes % 4 == 0 && is_finite<uint32_t>(data, n_bytes / 4, 0x7f800000u);
-        case GGML_TYPE_F16:
-            return n_bytes % 2 == 0 && is_finite<uint16_t>(data, n_bytes / 2, uint16_t{0x7c00});
-        case GGML_TYPE_BF16:
-            return n_bytes % 2 == 0 && is_finite<uint16_t>(data, n_bytes / 2, uint16_t{0x7f80});
-        default:
-            return false;
+    if (type != GGML_TYPE_F32 && type != GGML_TYPE_F16 && type != GGML_TYPE_BF16) {
+        return false;
     }
+    const orin::gguf::TensorType & known = *orin::gguf::find_tensor_type(static_cast<uint32_t>(type));
+    return n_bytes % known.block_bytes == 0 &&
+           !orin::find_not_finite(known, static_cast<const uint8_t *>(data), n_bytes);
 }
 
 }  // namespace

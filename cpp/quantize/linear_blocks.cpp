@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 
+#include "each_block.h"
 #include "fast_blocks.h"
 #include "ggml.h"
 #include "lanes.h"
@@ -143,12 +144,7 @@ void quantize_block(const float * source, const float * importance, block_q6_K &
 }  // namespace
 
 void quantize_q6_k(const float * source, void * out, int64_t n_rows, int64_t n, const float * importance) {
-    auto * blocks = static_cast<block_q6_K *>(out);
-    for (int64_t row = 0; row < n_rows; ++row) {
-        for (int64_t at = 0; at < n; at += QK_K, source += QK_K, ++blocks) {
-            quantize_block(source, importance == nullptr ? nullptr : importance + at, *blocks);
-        }
-    }
+    each_block<block_q6_K>(source, out, n_rows, n, importance, quantize_block);
 }
 
 }  // namespace orin

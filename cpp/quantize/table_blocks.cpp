@@ -1,6 +1,7 @@
 // IQ4_NL and IQ4_XS: blocks of 32 weights as entries of a table of 16 values, times a scale.
 #include <algorithm>
 
+#include "each_block.h"
 #include "fast_blocks.h"
 #include "ggml.h"
 #include "lanes.h"
@@ -170,12 +171,7 @@ void quantize_iq4_nl(const float * source, void * out, int64_t n_rows, int64_t n
 }
 
 void quantize_iq4_xs(const float * source, void * out, int64_t n_rows, int64_t n, const float * importance) {
-    auto * blocks = static_cast<block_iq4_xs *>(out);
-    for (int64_t row = 0; row < n_rows; ++row) {
-        for (int64_t at = 0; at < n; at += QK_K, source += QK_K, ++blocks) {
-            quantize_xs(source, importance == nullptr ? nullptr : importance + at, *blocks);
-        }
-    }
+    each_block<block_iq4_xs>(source, out, n_rows, n, importance, quantize_xs);
 }
 
 }  // namespace orin
