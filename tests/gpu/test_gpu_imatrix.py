@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from gpu.conftest import OpenEngine
 from gpu.emulated import EmulatedGpu
 from imatrix_cases import random_experts
+from imatrix_collecting import N_CTX, Sums, collected, text_windows
 
 from orin_llm import _native
 from orin_llm.engine import Engine
 from orin_llm.errors import OrinError
 
-N_CTX = 48
-Sums = dict[str, tuple[Any, Any]]
+WINDOWS = text_windows(3)
 
 
 def collector(engine: Engine) -> _native.ImatrixCollector:
     return _native.ImatrixCollector(engine.model, n_ctx=N_CTX, threads=1, process_output=False)
-
-
-def windows(n: int) -> Any:
-    return np.random.default_rng(0).integers(3, 300, (n, N_CTX)).astype(np.int32)
-
-
-def collected(engine: Engine, n: int = 3) -> Sums:
-    collecting = collector(engine)
-    for window in windows(n):
-        collecting.add_window(window)
-    return collecting.entries()
 
 
 def assert_alike(found: Sums, expected: Sums, tolerance: float) -> None:
@@ -46,7 +34,7 @@ def assert_alike(found: Sums, expected: Sums, tolerance: float) -> None:
 def test_the_sums_are_those_of_the_cpu(open_engine: OpenEngine, model: Path, layers: int) -> None:
     on_gpu, on_cpu = (open_engine(model, gpu_layers=n, hooks="none") for n in (layers, 0))
     assert on_gpu.model.device != "cpu"
-    assert_alike(collected(on_gpu), collected(on_cpu), 2e-3)
+    assert_alike(collected(on_gpu, WINDOWS), collected(on_cpu, WINDOWS), 2e-3)
 
 
 def test_experts_get_the_tokens_that_they_get_on_the_cpu(
@@ -55,7 +43,7 @@ def test_experts_get_the_tokens_that_they_get_on_the_cpu(
     path = tmp_path / "experts.gguf"
     path.write_bytes(random_experts().data)
     on_gpu, on_cpu = (open_engine(path, gpu_layers=n, hooks="none") for n in (-1, 0))
-    found, expected = collected(on_gpu), collected(on_cpu)
+    found, expected = collected(on_gpu, WINDOWS), collected(on_cpu, WINDOWS)
     for layer in (0, 1):
         sums, counts = found[f"blk.{layer}.ffn_up_exps.weight"]
         assert counts.sum() == 2 * 3 * N_CTX
@@ -71,9 +59,9 @@ def test_inputs_that_several_matrices_read_are_brought_once(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
 ) -> None:
     collecting = collector(open_engine(model, hooks="none"))
-    collecting.add_window(windows(1)[0])
+    collecting.add_window(WINDOWS[0])
     emulated.reset_counters()
-    collecting.add_window(windows(1)[0])
+    collecting.add_window(WINDOWS[0])
     # For Q, K and V; the projection behind attention; gate and up; down: in each of two layers.
     assert emulated.counters()["blocking_gets"] == 2 * 4
 
@@ -82,11 +70,11 @@ def test_a_failure_on_the_gpu_is_an_error_and_adds_nothing(
     emulated: EmulatedGpu, open_engine: OpenEngine, model: Path
 ) -> None:
     collecting = collector(open_engine(model, hooks="none"))
-    collecting.add_window(windows(1)[0])
+    collecting.add_window(WINDOWS[0])
     before = collecting.entries()
     emulated.fail_call(40)
     with pytest.raises(OrinError, match="a window could not be computed on the GPU"):
-        collecting.add_window(windows(2)[1])
+        collecting.add_window(WINDOWS[1])
     emulated.fail_call(0)
     assert_alike(collecting.entries(), before, 1e-30)
 
@@ -95,7 +83,7 @@ def test_inputs_of_a_window_that_failed_are_not_taken_for_those_of_the_next(
     open_engine: OpenEngine, model: Path
 ) -> None:
     engine = open_engine(model, hooks="none")
-    first, second = windows(2)
+    first, second = WINDOWS[:2]
     alone, collecting = collector(engine), collector(engine)
     alone.add_window(second)
     # Q, K and V read the same inputs, and one of them fails behind another.
