@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bench_support import children
 from gguf_bytes import tiny_llama_bytes
-from load_support import make_cold
+from load_support import make_cold, write_large_model
 from models_support import write_split_model
 from processes import CLI, interrupt, run, start
 from typer.testing import CliRunner
@@ -57,10 +57,20 @@ def test_the_parts_of_a_start_make_up_the_time_to_the_first_token(model: Path) -
         assert figures["process_ms"] > 1 and figures["again_ms"] > 0
         weights = figures["load_bytes_per_s"] * figures["weights_ms"] / 1e3
         assert 1000 < weights < model.stat().st_size
+
+
+def test_what_is_read_around_the_page_cache_is_held_against_the_disk(tmp_path: Path) -> None:
+    large = write_large_model(tmp_path / "large.gguf")
+    make_cold(large)
+    cold, disk, warm = bench_load(large, "--no-mmap")
+    if cold["figures"]["direct_bytes"]["median"] == 0:
+        pytest.skip("this file system has no direct reads")
     of_disk = cold["figures"]["read_bytes_per_s"]["median"]
     of_disk /= disk["figures"]["read_bytes_per_s"]["median"]
     assert cold["figures"]["of_disk"]["median"] == pytest.approx(of_disk)
-    assert "of_disk" not in warm["figures"]
+    mapped, _ = bench_load(large, "--page-cache", "cold")
+    for result in (warm, mapped):
+        assert result["figures"].keys().isdisjoint({"read_bytes_per_s", "of_disk"})
 
 
 def test_stock_and_other_hooks_take_turns(needs_stock: None, model: Path) -> None:

@@ -72,8 +72,10 @@ class OwnStart:
         answer = _start("orin_llm.bench.own_start", settings, start, "engine")
         self.device = answer.pop("device")
         figures: Figures = answer
-        read_s = (figures["read_ms"] + figures["upload_ms"]) / 1e3
-        return {**figures, "read_bytes_per_s": start.weights_bytes / read_s}
+        if figures["direct_bytes"] > 0:  # else the page cache was filled before, or meanwhile
+            read_s = (figures["read_ms"] + figures["upload_ms"]) / 1e3
+            figures["read_bytes_per_s"] = start.weights_bytes / read_s
+        return figures
 
 
 class StockStart:
