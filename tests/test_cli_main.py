@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from processes import CLI, environment, interrupt, python, run, start
 
-HEAVY = {"numpy", "jinja2", "prompt_toolkit", "huggingface_hub"}
+HEAVY = {"numpy", "gguf", "jinja2", "prompt_toolkit", "huggingface_hub"}
 HEAVY |= {"orin_llm._native", "orin_llm.engine"}
 
 
@@ -19,7 +19,15 @@ def run_cli(*arguments: str, **variables: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["chat", "--help"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"]]
+    + [
+        [name, "--help"]
+        for name in ("run", "chat", "quantize", "imatrix", "perplexity", "compare", "bench")
+    ],
+    ids=" ".join,
+)
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     script = (
         "import sys\n"

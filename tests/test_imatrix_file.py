@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from imatrix_cases import METADATA, entry, image, legacy, pair, small, small_image
 
 from orin_llm.errors import ModelFileError, UsageError
-from orin_llm.quality.imatrix_file import Collected, Imatrix, read_imatrix, write_imatrix
+from orin_llm.quality.imatrix import Collected, Imatrix
+from orin_llm.quality.imatrix_file import read_imatrix, write_imatrix
 
 SMALL = small_image().data + bytes(-len(small_image().data) % 32)  # its end is aligned too
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from orin_llm.cli.render import visible
 from orin_llm.closeable import Closeable
@@ -12,7 +12,7 @@ from orin_llm.host.units import size_text
 from orin_llm.models.reporter import Progress, Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from rich.progress import Progress as Bar
@@ -46,9 +46,15 @@ def load_engine(path: Path, config: EngineConfig, *, quiet: bool = False) -> Eng
 
     with reporter(quiet or not sys.stderr.isatty()) as report:
         engine = Engine(path, config, load_progress(path, report))
-    if not quiet and "note" in engine.backend:
-        print(visible(f"note: {engine.backend['note']}"), file=sys.stderr)
+    if not quiet:
+        print_note(engine.backend)
     return engine
+
+
+def print_note(backend: Mapping[str, Any]) -> None:
+    """What does not run as it was asked for (`engine.backend`), on stderr."""
+    if "note" in backend:
+        print(visible(f"note: {backend['note']}"), file=sys.stderr)
 
 
 class StderrReporter(Closeable, Reporter):

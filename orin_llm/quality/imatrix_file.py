@@ -22,8 +22,6 @@ from orin_llm.models.gguf_io import Value
 from orin_llm.quality.imatrix import Collected, Entry, Imatrix, sorted_entries
 from orin_llm.quality.imatrix_legacy import read_legacy
 
-__all__ = ["Collected", "Entry", "Imatrix", "read_imatrix", "write_imatrix"]
-
 SUMS, COUNTS = ".in_sum2", ".counts"
 MAX_COUNT = 2**53  # beyond, a count is no token count
 
