@@ -158,8 +158,14 @@ def test_a_model_that_changes_between_two_starts_is_an_error(model: Path) -> Non
         pass
     model.write_bytes(b"GGUF")
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 1 and out == ""
+    assert process.returncode == 3 and out == ""
     assert "error: the engine failed:" in err and "Traceback" not in err
+
+
+def test_what_an_engine_refuses_ends_with_its_exit_code(model: Path) -> None:
+    done = run([*CLI, "bench", "load", "-m", str(model), *ONCE, "--kv-type", "q8_0"])
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "error: the engine failed: the keys of this model are heads of 16" in done.stderr
 
 
 def test_markdown_has_the_parts_the_rates_and_the_ratios() -> None:

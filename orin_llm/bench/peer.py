@@ -18,7 +18,7 @@ class Peer(Closeable):
     """A running program. Use as a context manager: leaving it ends the process.
 
     The program reads one JSON object a line and answers each with one: first `settings`, then the
-    requests. An answer with "error" is a failure.
+    requests. An answer with "error" is a failure, which ends a command with its "exit_code".
 
     Args:
         arguments: of the Python interpreter: a program's path, or `-m` and a module.
@@ -65,7 +65,9 @@ class Peer(Closeable):
             raise OrinError(f"the {self._name} ended with status {status}: {self._last_words()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
-            raise OrinError(f"the {self._name} failed: {answer['error']}")
+            failure = OrinError(f"the {self._name} failed: {answer['error']}")
+            failure.exit_code = answer.get("exit_code", failure.exit_code)
+            raise failure
         return answer
 
     def _last_words(self) -> str:

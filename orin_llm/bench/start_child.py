@@ -30,5 +30,5 @@ def serve(
     try:
         answer = start(settings, json.loads(request)["prompt"])
     except failure as error:
-        answer = {"error": str(error)}
+        answer = {"error": str(error), "exit_code": getattr(error, "exit_code", 1)}
     print(json.dumps(answer), flush=True)
