@@ -113,6 +113,7 @@ def test_what_cannot_be_is_refused_before_the_model_is_loaded(
         ([*model, "-o", str(there), "--resume"], 3, "not an importance matrix"),
         ([*model, "-o", str(absent), "--in-file", str(there)], 3, "not an importance matrix"),
         ([*model, "-o", str(absent), "-c", "8"], 2, "-c"),
+        ([*model, "-o", str(tiny_model), "--force"], 2, "is the model itself"),
         ([*model, "-o", str(absent), "--in-file", str(narrow)], 2, "have windows of 4 tokens"),
         ([*model, "-o", str(absent), "--chunks", "0"], 2, "--chunks"),
         ([*model, "-o", str(absent), "-c", "100000"], 2, "less than one window"),
@@ -133,6 +134,15 @@ def test_a_folder_that_may_not_be_written_is_refused_at_once(
     monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
     done = run(tiny_model, "-f", text, "-o", tmp_path / "i.gguf", "-ngl", "0")
     assert done.returncode == 1 and "may not be written" in done.stderr
+
+
+def test_a_disk_without_room_for_the_file_is_refused_before_the_work(
+    tiny_model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("orin_llm.host.disk.SPARE_BYTES", 1 << 60)
+    done = run(tiny_model, "-f", text, "-o", tmp_path / "i.gguf", "-ngl", "0")
+    assert done.returncode == 1 and "not enough room" in done.stderr
+    assert "not saved" not in done.stderr
 
 
 def test_a_collection_of_another_text_is_not_gone_on_with(

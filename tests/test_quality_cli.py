@@ -117,6 +117,7 @@ def test_what_cannot_be_done_is_said_before_a_model_is_loaded(
         (("perplexity", text), 3, "GGUF"),
         (("perplexity", model, "--text", text, "--save-logits", tmp_path, *SMALL), 2, "directory"),
         (("perplexity", model, *SMALL, "--save-logits", tmp_path / "a/b"), 2, "does not exist"),
+        (("perplexity", model, "--save-logits", model, "--force"), 2, "is the model itself"),
         (("compare", model), 2, "are the same"),
         (("compare", model, model, "--format", "html"), 2, "no format"),
         (("compare", model, "--logits", text), 1, "no log-probabilities"),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from orin_llm.quality.imatrix import Imatrix
 
 REPORT = "Report"
+_ROOM_BYTES = 8 << 20  # asked for before the work; 7 matrices in 32 layers of 4096 take 5 MB
 
 
 @with_option_groups
@@ -115,6 +116,9 @@ def _collect(
     from orin_llm.engine.config import EngineConfig, Hooks
     from orin_llm.engine.loaded_model import LoadedModel, read_model_header
     from orin_llm.engine.native_params import thread_count
+    from orin_llm.gguf.split import files_there
+    from orin_llm.host.disk import require_space
+    from orin_llm.models.output_file import require_apart
     from orin_llm.models.store import resolve
     from orin_llm.quality.imatrix_collect import Job, collect
     from orin_llm.quality.imatrix_file import read_imatrix
@@ -133,6 +137,8 @@ def _collect(
         gpu_layers=options.gpu_layers, threads=options.threads, hooks=Hooks.none()
     )
     path = resolve(model)
+    require_apart(out, files_there(path))
+    require_space(out.parent, _ROOM_BYTES)
     corpus = calibration_corpus(options.text, options.encoding)
     with reporter(quiet) as report:
         header, progress = read_model_header(path), load_progress(path, report)

@@ -56,12 +56,17 @@ def perplexity(
     from orin_llm.cli.progress import reporter
     from orin_llm.cli.quality_load import open_model
     from orin_llm.cli.quality_view import perplexity_json, print_perplexity
+    from orin_llm.gguf.split import files_there
+    from orin_llm.models.output_file import require_apart, require_new
     from orin_llm.models.store import resolve
     from orin_llm.quality.windows import Windows
 
     config = compute.config(text.ctx_size)
     corpus = text.corpus()
     path = resolve(model)
+    if save_logits is not None:
+        require_new(save_logits, force=force)
+        require_apart(save_logits, files_there(path))
     with (
         reporter(quiet) as report,
         open_model(path, config, report, quiet=quiet) as opened,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,6 +45,12 @@ def require_new(out: Path, *, force: bool) -> None:
         raise UsageError(f"{out} exists; pass --force to overwrite it")
     if not os.access(out.parent, os.W_OK):
         raise OrinError(f"cannot write {out}: its directory may not be written")
+
+
+def require_apart(out: Path, model_files: Iterable[Path]) -> None:
+    """UsageError where `out` is one of the files that the work reads a model from."""
+    if out.exists() and any(file.exists() and out.samefile(file) for file in model_files):
+        raise UsageError(f"{out} is the model itself: choose another name for the new file")
 
 
 def disk_full_text(out: Path) -> str:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from orin_llm import _native
-from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.errors import ModelFileError, OrinError
 from orin_llm.gguf.header import read_header
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.disk import require_space
-from orin_llm.models.output_file import disk_full_text, new_file, require_new
+from orin_llm.models.output_file import disk_full_text, new_file, require_apart, require_new
 from orin_llm.models.quantize_plan import QuantizePlan
 from orin_llm.models.quantize_source import watched
 from orin_llm.models.reporter import Progress, Reporter
@@ -46,8 +46,7 @@ def check_room(plan: QuantizePlan, out: Path, *, force: bool) -> None:
         UsageError: as `output_file.require_new`, or it is one of the model's own files.
         OrinError: the disk has no room for it.
     """
-    if out.exists() and any(out.samefile(file) for file in plan.files):
-        raise UsageError(f"{out} is the model itself: choose another name for the new file")
+    require_apart(out, plan.files)
     require_new(out, force=force)
     require_space(out.parent, plan.file_bytes)
 
