@@ -17,8 +17,8 @@ def require_stock() -> None:
     """Raise DeviceUnavailable where the `[stock]` extra is not installed."""
     if importlib.util.find_spec("llama_cpp") is None:
         raise DeviceUnavailable(
-            "stock llama.cpp is not installed: pip install 'orin-llm[stock]' "
-            "(it builds llama-cpp-python, some minutes)"
+            "stock llama.cpp is not installed: pip install '.[stock]' in the source folder, or "
+            "scripts/build.sh stock (it builds llama-cpp-python, some minutes)"
         )
 
 
