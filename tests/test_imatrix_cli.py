@@ -188,7 +188,8 @@ def test_ctrl_c_keeps_what_was_read_and_resume_reads_the_rest(
     more = ["--chunks", str(found.windows_done + 2)]
     done = run(*command, *more, "-o", out, "--resume")
     assert done.returncode == 0, done.stderr
-    assert "2 windows of 512 tokens" in done.stdout
+    assert f"{found.windows_done + 2} windows of 512 tokens" in done.stdout
+    assert "2 of them in this run" in done.stdout
     assert run(*command, *more, "-o", whole).returncode == 0
     assert out.read_bytes() == whole.read_bytes()
 

@@ -21,12 +21,11 @@ _ROWS = 10
 
 def print_collected(done: Collection, model: LoadedModel, out: Path, *, as_json: bool) -> None:
     """The result of a collection."""
-    imatrix = done.imatrix
+    imatrix, collected = done.imatrix, done.imatrix.collected
+    assert collected is not None
     tokens = done.windows * imatrix.chunk_size
     rate = 1e3 * tokens / done.elapsed_ms if done.windows else None
     if as_json:
-        assert imatrix.collected is not None
-        collected = imatrix.collected
         figures = {
             "model": str(model.model_path),
             "device": model.model.device,
@@ -41,9 +40,11 @@ def print_collected(done: Collection, model: LoadedModel, out: Path, *, as_json:
         return
     _print_tensors(imatrix)
     speed = "nothing was left to read" if rate is None else f"{rate:.0f} tokens/s"
-    text = counted(done.windows, "window")
+    text = counted(collected.windows_done, "window")
+    resumed = 0 < done.windows < collected.windows_done
+    now = f", {done.windows} of them in this run" if resumed else ""
     print_paragraph(
-        f"{out}: {text} of {imatrix.chunk_size} tokens of {imatrix.datasets[-1]}, {speed}"
+        f"{out}: {text} of {imatrix.chunk_size} tokens of {imatrix.datasets[-1]}{now}, {speed}"
     )
 
 
