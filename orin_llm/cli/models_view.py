@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 
 from orin_llm.cli.models_list import Listing
-from orin_llm.cli.render import tolerate_narrow_encoding, visible
+from orin_llm.cli.numbers import counted
+from orin_llm.cli.paragraphs import print_paragraph
+from orin_llm.cli.render import tolerate_narrow_encoding
 from orin_llm.cli.table import print_table
 from orin_llm.host.units import size_text
 from orin_llm.models.describe import count_text
@@ -59,7 +61,7 @@ def print_facts(facts: Facts) -> None:
     """All that is known of a model, one fact a line."""
     tolerate_narrow_encoding(sys.stdout)
     types = ", ".join(
-        f"{share.type} {_percent(share.bytes, facts.size)} in {share.tensors} tensors"
+        f"{share.type} {_percent(share.bytes, facts.size)} in {counted(share.tensors, 'tensor')}"
         for share in facts.types
     )
     window = f"; some layers look back {facts.window} tokens only" if facts.window else ""
@@ -79,7 +81,7 @@ def print_facts(facts: Facts) -> None:
         ("KV per token", f"{size_text(facts.kv_per_token)} ({facts.fit.kv_type}){window}{state}"),
     ]
     for name, value in rows:
-        print(f"{name:<15} {visible(value)}")
+        print_paragraph(value, name, 16)
     print()
     for text in fit_lines(facts.fit):
         print(text)
