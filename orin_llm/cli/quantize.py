@@ -86,7 +86,7 @@ def quantize(
 
     from orin_llm.cli import quantize_view as view
     from orin_llm.cli.progress import reporter
-    from orin_llm.models.quantize import check_room, write
+    from orin_llm.models.quantize import check_place, check_room, write
     from orin_llm.models.quantize_plan import Request, make_plan
     from orin_llm.models.quantize_report import to_json
     from orin_llm.models.store import resolve
@@ -101,9 +101,10 @@ def quantize(
             importance=None if imatrix is None else _importance(imatrix),
         )
     )
+    check_place(plan, out, force=force)
     if not quiet:
         print(view.estimate(plan, out), file=sys.stderr, flush=True)
-    check_room(plan, out, force=force)
+    check_room(plan, out)
     done = None
     if not dry_run:
         with reporter(quiet) as report:

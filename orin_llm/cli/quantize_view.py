@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from orin_llm.cli.numbers import counted
 from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.cli.render import visible
 from orin_llm.cli.table import print_table
@@ -20,11 +21,11 @@ _NAMES_SHOWN = 3
 def estimate(plan: QuantizePlan, out: Path) -> str:
     """One line before the work: how large the file will be, and whether the disk holds it."""
     whole = total(plan)
-    free = shutil.disk_usage(out.parent).free if out.parent.is_dir() else None
-    room = "" if free is None else f"; {size_text(free)} are free there"
+    free = size_text(shutil.disk_usage(out.parent).free)
     return visible(
         f"{plan.files[0].name}, {size_text(plan.source_bytes)} → {out.name}, {whole.type}, about "
-        f"{size_text(plan.file_bytes)}, {whole.bits_per_weight:.2f} bits a weight{room}"
+        f"{size_text(plan.file_bytes)}, {whole.bits_per_weight:.2f} bits a weight; {free} are free "
+        "there"
     )
 
 
@@ -42,8 +43,8 @@ def print_report(plan: QuantizePlan, done: Quantized | None) -> None:
     seconds = done.duration_ms / 1e3
     rate = size_text(plan.source_bytes / seconds)
     print_paragraph(
-        f"{done.out}: {size_text(done.file_bytes)}, written in {seconds:.1f} s by {done.threads} "
-        f"threads ({rate}/s of the model)"
+        f"{done.out}: {size_text(done.file_bytes)}, written in {seconds:.1f} s by "
+        f"{counted(done.threads, 'thread')} ({rate}/s of the model)"
     )
 
 

@@ -39,15 +39,22 @@ class Quantized:
     threads: int
 
 
-def check_room(plan: QuantizePlan, out: Path, *, force: bool) -> None:
-    """Whether `out` can be written at all.
+def check_place(plan: QuantizePlan, out: Path, *, force: bool) -> None:
+    """Whether there may be a file of that name.
 
     Raises:
-        UsageError: as `output_file.require_new`, or it is one of the model's own files.
-        OrinError: the disk has no room for it.
+        UsageError, OrinError: as `output_file.require_new`, or it is one of the model's own files.
     """
     require_apart(out, plan.files)
     require_new(out, force=force)
+
+
+def check_room(plan: QuantizePlan, out: Path) -> None:
+    """Whether the disk has room for it.
+
+    Raises:
+        OrinError: it has not.
+    """
     require_space(out.parent, plan.file_bytes)
 
 
@@ -67,10 +74,11 @@ def write(
         reporter: told how many bytes of the model are done; may raise to stop.
 
     Raises:
-        UsageError, OrinError: as `check_room`; or the disk filled up.
+        UsageError, OrinError: as `check_place` and `check_room`; or the disk filled up.
         ModelFileError: a tensor's data is damaged, or a file of the model changed meanwhile.
     """
-    check_room(plan, out, force=force)
+    check_place(plan, out, force=force)
+    check_room(plan, out)
     report = (reporter or Reporter()).progress
     step, total = f"quantizing {plan.files[0].name}", plan.source_bytes
     threads = usable_threads(threads)

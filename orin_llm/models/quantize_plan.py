@@ -170,7 +170,8 @@ def _check_output(request: Request, tensors: Sequence[QuantizedTensor]) -> None:
     table = by_name.get(EMBEDDINGS)
     if table is None or wanted not in (table.new_type, table.wanted_type):
         raise UsageError(
-            f"--keep output={wanted} has no effect: the model has no {OUTPUT}; name token_embd"
+            f"--keep output={wanted} has no effect: the model has no {OUTPUT}, its embeddings "
+            "are the output, too; name token_embd alone"
         )
 
 
