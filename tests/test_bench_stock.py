@@ -132,5 +132,5 @@ def test_without_the_extra_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, smollm2: Path
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DeviceUnavailable, match=r"pip install 'orin-llm\[stock\]'"):
+    with pytest.raises(DeviceUnavailable, match=r"pip install '\.\[stock\]'"):
         StockPeer(smollm2, n_ctx=64)
