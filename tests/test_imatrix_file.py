@@ -89,6 +89,14 @@ def test_the_older_format_is_read_and_divided_by_its_windows(tmp_path: Path) -> 
     assert weights["a"].tolist() == [7, 5]  # of a file that says nothing of windows
 
 
+def test_a_file_larger_than_any_matrix_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "i.gguf"
+    path.write_bytes(small_image().data)
+    os.truncate(path, (1 << 33) + 1)
+    with pytest.raises(ModelFileError, match="too many for an importance matrix"):
+        read_imatrix(path)
+
+
 def test_the_end_of_the_older_format_may_be_missing(tmp_path: Path) -> None:
     data = legacy({"a": ([1.0], 2)}, text="")
     assert read(tmp_path / "a", data).datasets == ()

@@ -184,6 +184,7 @@ def test_files_of_log_probabilities_that_are_damaged_are_errors(
         (whole[:12] + b"\0\0\0\x7f" + whole[16:], "of 2130706432"),
         (whole[:16] + b"\0\0\0\0" + whole[20:], "0 windows"),
         (whole[:16] + b"\xff\xff\xff\x7f" + whole[20:], "2147483647 windows"),
+        (whole[:16] + b"\0\0\1\0" + whole[20:], "not written to its end"),
         (whole[:20] + n_vocab.to_bytes(4, "little") + whole[24:], "none of its"),
     ):
         path.write_bytes(damaged)

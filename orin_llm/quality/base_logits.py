@@ -25,6 +25,7 @@ MAGIC = b"_logits_"
 _HEADER_BYTES = len(MAGIC) + 12
 _MOST_WINDOW = 1 << 22
 _MOST_VOCABULARY = 1 << 24
+_MOST_TOKENS = 1 << 26  # as many as the longest text has bytes
 
 EncodedRows = NDArray[np.uint16]
 
@@ -94,6 +95,11 @@ class BaseLogits:
         windows = Windows(np.empty((0, window), np.int32), None)
         per_window = 4 * window + windows.scored_per_window * 2 * _native.encoded_words(n_vocab)
         found, wanted = os.fstat(file.fileno()).st_size, _HEADER_BYTES + n * per_window
+        if n * window > _MOST_TOKENS:
+            raise OrinError(
+                f"{path} says that it has {n} windows of {window} tokens: expected at most "
+                f"{_MOST_TOKENS} tokens in all"
+            )
         if n < 1 or found != wanted:
             raise OrinError(
                 f"{path} has {found} bytes, {wanted} with the {n} windows it says it has: it is "

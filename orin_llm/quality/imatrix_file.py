@@ -23,6 +23,7 @@ from orin_llm.quality.imatrix import Collected, Entry, Imatrix, sorted_entries
 from orin_llm.quality.imatrix_legacy import read_legacy
 
 SUMS, COUNTS = ".in_sum2", ".counts"
+MAX_FILE_BYTES = 1 << 33  # 256 experts of 7168 in 60 layers take a sixth of it
 MAX_COUNT = 2**53  # beyond, a count is no token count
 
 
@@ -34,6 +35,8 @@ def read_imatrix(path: Path) -> Imatrix:
         DeviceUnavailable: the extension module is not built or does not load.
     """
     try:
+        if path.is_file() and (n_bytes := path.stat().st_size) > MAX_FILE_BYTES:
+            _refuse(path, "", f"{n_bytes} bytes are too many for an importance matrix")
         if path.is_file() and not _is_gguf(path):
             return read_legacy(path)
         return _read_gguf(path)
