@@ -27,7 +27,9 @@ Top top_of(const float * logits, int32_t n_vocab) {
         }
     }
     if (!is_number || !std::isfinite(top.logit)) {
-        throw BadLogits("logits are not numbers");
+        throw BadLogits(
+            "logits are not numbers: a model is damaged (`orin-llm models verify` tells), or its activations overflow "
+            "on this device");
     }
     return top;
 }
