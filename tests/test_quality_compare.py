@@ -102,7 +102,7 @@ def test_comparisons_have_the_perplexities_of_both_sides(models: tuple[Path, Pat
     sides = [Side(path, CONFIG) for path in models]
     seen: list[tuple[int, int]] = []
     found = compare_models(*sides, TEXT, most=3, on_window=lambda *done: seen.append(done))
-    assert seen == [(1, 3), (2, 3), (3, 3)] and len(found.windows) == 3
+    assert seen == [(0, 3), (1, 3), (2, 3), (3, 3)] and len(found.windows) == 3
     for side, ppl in zip(
         sides, (found.comparison.reference_ppl, found.comparison.ppl), strict=True
     ):

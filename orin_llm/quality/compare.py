@@ -72,7 +72,7 @@ def compare_models(
         text: what both foretell; None where the reference brings the tokens (`BaseLogits`).
         most: windows, at most.
         one_by_one: see `WindowLogits.blocks`.
-        on_window: called after each window: how many are done, of how many.
+        on_window: called first and after each window: how many are done, of how many.
         opener: loads a model.
 
     Raises:
@@ -107,6 +107,7 @@ def compare(
 ) -> Comparison:
     """The same of models that are open; see `compare_models`."""
     parts: list[_native.RowDifferences] = []
+    on_window(0, len(windows))
     for i, of_window in enumerate(_differences(reference, model, windows, one_by_one)):
         for part in of_window:
             for values in (part["nll"], part["reference_nll"], part["kl_divergence"]):
