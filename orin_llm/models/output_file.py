@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.disk import replacing
@@ -33,7 +33,7 @@ def require_new(out: Path, *, force: bool) -> None:
     Raises:
         UsageError: `out` exists and `force` is false, or it is no file (a directory, a device), or
             its directory is missing.
-        OrinError: its directory may not be written.
+        OrinError: nothing can be written to its directory.
     """
     if out.is_dir():
         raise UsageError(f"{out} is a directory; name a file")
@@ -43,8 +43,11 @@ def require_new(out: Path, *, force: bool) -> None:
         raise UsageError(f"{out} is not a file that another one may replace; name a file")
     if out.exists() and not force:
         raise UsageError(f"{out} exists; pass --force to overwrite it")
-    if not os.access(out.parent, os.W_OK):
-        raise OrinError(f"cannot write {out}: its directory may not be written")
+    try:
+        with TemporaryFile(dir=out.parent):  # what a directory allows is known for sure when asked
+            pass
+    except OSError as error:
+        raise OrinError(_explain(error, out)) from error
 
 
 def require_apart(out: Path, model_files: Iterable[Path]) -> None:
