@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 from completions import BAN_POISONED, POISONED, finish, poisoned_model, prompt, start
-from gguf_bytes import boolean, tiny_llama
 from processes import python, run
 
 from orin_llm.engine import Completion, Engine, EngineConfig, Hooks, Request
@@ -23,14 +22,6 @@ from orin_llm.errors import OrinError, UsageError
 def engine(tiny_model: Path) -> Iterator[Engine]:
     with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, chunk_size=32)) as engine:
         yield engine
-
-
-def test_a_model_whose_tokens_see_those_behind_them_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "encoder.gguf"
-    path.write_bytes(tiny_llama(metadata={"llama.attention.causal": boolean(False)}).data)
-    for hooks in (Hooks(), Hooks.none()):
-        with pytest.raises(OrinError, match="does not write text token by token"):
-            Engine(path, EngineConfig(n_ctx=64, threads=1, hooks=hooks))
 
 
 def open_files() -> int:

@@ -11,8 +11,10 @@ import windowed_models
 from gguf_bytes import F32, Image, Shape, Tensor, array, boolean, tiny_latent, tiny_llama, u32
 from numpy.typing import NDArray
 from stepping import step_probe
+from tiny_encoder import tiny_encoder
 
 from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
+from orin_llm.errors import ModelFileError
 
 PAGED = Hooks()
 STOCK = Hooks(frozenset({"rope"}))
@@ -129,3 +131,11 @@ def test_other_models_run_on_llama_cpps_own_memory_and_say_so(tmp_path: Path, ki
         assert states.pop("rope") == "on"
         assert set(states.values()) == {"unavailable"}
         assert answer(engine) == answer(stock)
+
+
+@pytest.mark.parametrize("hooks", [PAGED, STOCK], ids=["hooks on", "stock"])
+def test_a_model_without_memory_of_a_text_is_refused(tmp_path: Path, hooks: Hooks) -> None:
+    model = tmp_path / "encoder.gguf"
+    model.write_bytes(tiny_encoder().data)
+    with pytest.raises(ModelFileError, match="does not write text token by token"):
+        engine_with(model, hooks)

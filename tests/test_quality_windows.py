@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import windowed_models
-from gguf_bytes import Image, tiny_experts, tiny_latent, tiny_llama
+from gguf_bytes import Image, boolean, tiny_experts, tiny_latent, tiny_llama
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -49,6 +49,13 @@ def stepped(path: Path, config: EngineConfig) -> NDArray[np.float32]:
             probe.decode(token)
             found.append(probe.logits())
     return np.array(found)
+
+
+def test_a_model_whose_tokens_see_those_behind_them_has_no_windows(tmp_path: Path) -> None:
+    path = tmp_path / "both_ways.gguf"
+    path.write_bytes(tiny_llama(metadata={"llama.attention.causal": boolean(False)}).data)
+    with pytest.raises(ModelFileError, match="does not foretell the next token"):
+        WindowLogits(path, CONFIG)
 
 
 @pytest.mark.parametrize("hooks", ["all", "none", "-attention"])

@@ -65,6 +65,11 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
         throw EngineError(what + (reason.empty() ? "" : ": " + reason) +
                           ". Try a smaller context (-c/--ctx-size, n_ctx in Python).");
     }
+    if (llama_get_memory(context.get()) == nullptr) {
+        throw LoadError(
+            "this model does not write text token by token (it is an encoder, which keeps no memory of a text): choose "
+            "a causal language model");
+    }
     return context;
 }
 

@@ -62,7 +62,7 @@ MatrixChoices make_choices(ggml_backend_dev_t gpu, const EngineParams & params) 
 
 LlamaStepper::LlamaStepper(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop)
     : model_(std::move(model)), params_(limited(params)) {
-    if (!model_->is_causal_decoder()) {
+    if (!model_->is_decoder()) {
         throw LoadError(
             "this model does not write text token by token (it is an encoder, encoder-decoder or diffusion model): "
             "choose a causal language model");

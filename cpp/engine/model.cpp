@@ -86,9 +86,13 @@ Model::Model(const std::string & path, const ModelParams & params, const Progres
     load_report_ = load.summary();
 }
 
-bool Model::is_causal_decoder() const {
+bool Model::is_decoder() const {
     return llama_model_has_decoder(model_.get()) && !llama_model_has_encoder(model_.get()) &&
-           !llama_model_is_diffusion(model_.get()) && model_->hparams.causal_attn;
+           !llama_model_is_diffusion(model_.get());
+}
+
+bool Model::is_causal_decoder() const {
+    return is_decoder() && model_->hparams.causal_attn;
 }
 
 std::vector<int32_t> Model::eog_tokens() const {

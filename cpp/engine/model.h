@@ -53,7 +53,9 @@ class Model {
     // Whether tokens are looked up there, too.
     bool has_table_on_gpu() const { return has_table_on_gpu_; }
     const LoadReport & load_report() const { return load_report_; }
-    // True when the model can be driven token by token with a KV cache of one sequence.
+    // True when the model can be driven token by token.
+    bool is_decoder() const;
+    // And no token sees those behind it, so that each position of a text foretells the next.
     bool is_causal_decoder() const;
 
     int32_t bos() const { return llama_vocab_bos(vocab_); }  // -1: none

@@ -8,8 +8,21 @@
 #include "../engine/runtime.h"
 
 namespace orin {
+namespace {
+
+std::shared_ptr<Model> causal(std::shared_ptr<Model> model) {
+    if (!model->is_causal_decoder()) {
+        throw LoadError(
+            "this model does not foretell the next token of a text (its tokens see those behind them): choose a causal "
+            "language model");
+    }
+    return model;
+}
+
+}  // namespace
+
 WindowRunner::WindowRunner(std::shared_ptr<Model> model, const EngineParams & params, const StopCheck & stop)
-    : stepper_(std::move(model), params, stop) {}
+    : stepper_(causal(std::move(model)), params, stop) {}
 
 void WindowRunner::begin(std::vector<int32_t> tokens, int32_t first, WindowSteps steps) {
     const auto n_tokens = static_cast<int32_t>(tokens.size());
