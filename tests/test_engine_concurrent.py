@@ -20,6 +20,7 @@ from completions import (
     settle,
     start,
 )
+from gguf_bytes import tiny_llama, u32
 
 from orin_llm.engine import Completion, Engine, EngineConfig
 from orin_llm.errors import OrinError
@@ -130,14 +131,18 @@ def test_cancelling_in_any_phase_frees_all_pages(engine: Engine, after: int) -> 
     assert_nothing_is_left(engine)
 
 
-def test_a_completion_that_is_dropped_stops(engine: Engine) -> None:
-    completion = start(engine, prompt(1, 16), 200)
-    next(completion)
-    del completion
-    gc.collect()
-    settle(engine)
-    assert engine.stats()["requests"]["cancelled"] == 1
-    assert_nothing_is_left(engine)
+def test_a_completion_that_is_dropped_stops(tmp_path: Path) -> None:
+    # Long enough not to end by itself while this thread is kept from dropping it.
+    model = tmp_path / "long.gguf"
+    model.write_bytes(tiny_llama(metadata={"llama.context_length": u32(8192)}).data)
+    with Engine(model, EngineConfig(n_ctx=8192, threads=1)) as engine:
+        completion = start(engine, prompt(1, 16), 8000)
+        next(completion)
+        del completion
+        gc.collect()
+        settle(engine)
+        assert engine.stats()["requests"]["cancelled"] == 1
+        assert_nothing_is_left(engine)
 
 
 def test_an_exception_of_who_takes_the_tokens_stops_only_that_completion(engine: Engine) -> None:
