@@ -16,6 +16,7 @@
 #include "convert.h"
 #include "convert_engine.h"
 #include "convert_sampling.h"
+#include "stepper_facts.h"
 #include "without_gil.h"
 
 namespace py = pybind11;
@@ -165,19 +166,13 @@ void bind_engine(py::module_ & m) {
              })
         .def("cancel", [](const CompletionHandle & completion) { without_gil([&] { completion->cancel(); }); });
 
-    py::class_<RunnerHandle>(m, "Runner")
+    py::class_<RunnerHandle> runner(m, "Runner");
+    def_stepper_facts(runner);
+    runner
         .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
              py::call_guard<py::gil_scoped_release>())
-        .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner.stepper().is_paged(); })
         .def_property_readonly("chunk_size",
                                [](const RunnerHandle & runner) { return runner.stepper().params().chunk_size; })
-        .def_property_readonly("hooks", [](const RunnerHandle & runner) { return runner.stepper().hooks_in_use(); })
-        .def_property_readonly("kv_memory", [](const RunnerHandle & runner) { return runner.stepper().kv_memory(); })
-        .def_property_readonly("kernels", [](const RunnerHandle & runner) { return runner.stepper().kernels(); })
-        .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
-        .def("rope_store_report",
-             [](const RunnerHandle & runner) { return to_dict(runner.stepper().rope_store_report()); })
-        .def("matrix_report", [](const RunnerHandle & runner) { return to_dict(runner.stepper().matrix_report()); })
         .def(
             "submit",
             [](const RunnerHandle & runner, std::vector<int32_t> prompt, int32_t max_tokens, const Sampler & sampler,

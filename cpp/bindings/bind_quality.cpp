@@ -13,6 +13,7 @@
 #include "../quality/window_runner.h"
 #include "convert.h"
 #include "interruptible.h"
+#include "stepper_facts.h"
 #include "without_gil.h"
 
 namespace py = pybind11;
@@ -147,8 +148,8 @@ EncodedRows encode(const Rows & logits, int32_t n_threads) {
 void bind_quality(py::module_ & m) {
     py::register_local_exception_translator(translate);
 
-    py::class_<RunnerHandle>(m, "WindowRunner")
-        .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"))
+    py::class_<RunnerHandle> runner(m, "WindowRunner");
+    runner.def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"))
         .def(
             "begin",
             [](RunnerHandle & runner, std::vector<int32_t> tokens, int32_t first, bool one_by_one) {
@@ -156,15 +157,8 @@ void bind_quality(py::module_ & m) {
                 without_gil([&] { runner->begin(std::move(tokens), first, steps); });
             },
             py::arg("tokens"), py::kw_only(), py::arg("first"), py::arg("one_by_one"))
-        .def("next_rows", &RunnerHandle::next_rows, py::arg("n"))
-        .def_property_readonly("is_paged", [](const RunnerHandle & runner) { return runner.stepper().is_paged(); })
-        .def_property_readonly("hooks", [](const RunnerHandle & runner) { return runner.stepper().hooks_in_use(); })
-        .def_property_readonly("kv_memory", [](const RunnerHandle & runner) { return runner.stepper().kv_memory(); })
-        .def_property_readonly("kernels", [](const RunnerHandle & runner) { return runner.stepper().kernels(); })
-        .def_property_readonly("refusal", [](const RunnerHandle & runner) { return runner.stepper().refusal(); })
-        .def("rope_store_report",
-             [](const RunnerHandle & runner) { return to_dict(runner.stepper().rope_store_report()); })
-        .def("matrix_report", [](const RunnerHandle & runner) { return to_dict(runner.stepper().matrix_report()); });
+        .def("next_rows", &RunnerHandle::next_rows, py::arg("n"));
+    def_stepper_facts(runner);
 
     m.def("token_nlls", &token_nlls, py::arg("logits"), py::arg("tokens"), py::kw_only(), py::arg("n_threads"));
     m.def(

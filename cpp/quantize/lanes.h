@@ -51,6 +51,19 @@ inline Floats clamped(Ints value, int least, int most) {
     return __builtin_convertvector(value, Floats);
 }
 
+// Of each lane, the first value of the largest size, with its sign. values: [n] of lanes.
+template <int n>
+Floats extreme_of(const Floats * values) {
+    Floats size{};
+    Floats extreme{};
+    for (int i = 0; i < n; ++i) {
+        const Floats at = absolute(values[i]);
+        extreme = select(at > size, values[i], extreme);
+        size = select(at > size, at, size);
+    }
+    return extreme;
+}
+
 // values: [n_lanes, n]; result: [n] of lanes.
 template <int n>
 void transpose(const float * values, Floats * result) {

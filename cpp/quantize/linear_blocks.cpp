@@ -36,13 +36,7 @@ Floats level_of(Floats value) {
 
 // The least squares fit with the least error of those that ggml tries. x, weights: [16] of lanes.
 LinearFit fit_linear(const Floats * x, const Floats * weights) {
-    Floats size{};
-    Floats extreme{};  // the weight of that size
-    for (int i = 0; i < block_size; ++i) {
-        const Floats at = absolute(x[i]);
-        extreme = select(at > size, x[i], extreme);
-        size = select(at > size, at, size);
-    }
+    const Floats extreme = extreme_of<block_size>(x);
     const auto sums = [&](Floats level_scale, Floats & sum_xl, Floats & sum_ll) {
         sum_xl = Floats{};
         sum_ll = Floats{};
@@ -53,7 +47,7 @@ LinearFit fit_linear(const Floats * x, const Floats * weights) {
         }
     };
     LinearFit fit;
-    fit.is_zero = size < nothing;
+    fit.is_zero = absolute(extreme) < nothing;
     fit.level_scale = all(-top) / extreme;
     Floats sum_xl;
     Floats sum_ll;

@@ -46,13 +46,7 @@ Floats nearest_value(Floats x) {
 //
 // x, weights: [32] of lanes.
 Floats fit_scale(const Floats * x, const Floats * weights) {
-    Floats size{};
-    Floats extreme{};  // the weight of that size
-    for (int i = 0; i < block_size; ++i) {
-        const Floats at = absolute(x[i]);
-        extreme = select(at > size, x[i], extreme);
-        size = select(at > size, at, size);
-    }
+    const Floats extreme = extreme_of<block_size>(x);
     Floats sum_xv;
     Floats sum_vv;
     const auto sum_up = [&](Floats inverse) {
@@ -74,7 +68,7 @@ Floats fit_scale(const Floats * x, const Floats * weights) {
         scale = select(is_better, sum_xv / sum_vv, scale);
         best = select(is_better, scale * sum_xv, best);
     }
-    return select(size < nothing, Floats{}, scale);
+    return select(absolute(extreme) < nothing, Floats{}, scale);
 }
 
 // importance: [256] of 8 blocks, or null; variance: of each.

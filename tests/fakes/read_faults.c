@@ -98,7 +98,12 @@ int madvise(void * address, size_t length, int advice) {
     return real(address, length, advice);
 }
 
-static int faulty_open(const char * path, int flags, mode_t mode) {
+int open(const char * path, int flags, ...) {
+    va_list more;
+    va_start(more, flags);
+    const bool makes_file = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
+    const mode_t mode = makes_file ? va_arg(more, mode_t) : 0;
+    va_end(more);
     static int (*real)(const char *, int, ...);
     if (real == NULL) {
         real = (int (*)(const char *, int, ...))dlsym(RTLD_NEXT, "open");
@@ -110,20 +115,4 @@ static int faulty_open(const char * path, int flags, mode_t mode) {
     return real(path, flags, mode);
 }
 
-int open(const char * path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    const bool makes_file = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-    const mode_t mode = makes_file ? va_arg(more, mode_t) : 0;
-    va_end(more);
-    return faulty_open(path, flags, mode);
-}
-
-int open64(const char * path, int flags, ...) {
-    va_list more;
-    va_start(more, flags);
-    const bool makes_file = (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE;
-    const mode_t mode = makes_file ? va_arg(more, mode_t) : 0;
-    va_end(more);
-    return faulty_open(path, flags, mode);
-}
+int open64(const char * path, int flags, ...) __attribute__((alias("open")));
