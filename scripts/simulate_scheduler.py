@@ -20,7 +20,6 @@ from rich.table import Table
 
 from simulation.cost_model import CostModel
 from simulation.figures import Figures, figures
-from simulation.plot import Plotter, PlotUnavailable
 from simulation.simulator import Run, simulate
 from simulation.traces import TRACES
 
@@ -81,11 +80,6 @@ def show(results: list[Figures]) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    try:
-        plotter = Plotter() if options.plot else None
-    except PlotUnavailable as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 4
     runs: dict[tuple[str, str], Run] = {}
     for name in options.trace:
         trace = TRACES[name](options.seed)
@@ -100,8 +94,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(json.dumps({"seed": options.seed, "chunk_size": options.chunk, "results": rows}))
     else:
         show(results)
-    if plotter is not None:
-        plotter.plot(runs, options.plot)
+    if options.plot:
+        from simulation.plot import plot
+
+        plot(runs, options.plot)
     return 0
 
 

@@ -13,6 +13,7 @@ source scripts/system_packages.sh
 mapfile -t missing < <(
     missing_packages
     command -v shellcheck >/dev/null || echo shellcheck
+    command -v chromium >/dev/null || echo chromium # opens the reports
 )
 install_packages "${missing[@]}"
 scripts/build.sh test,lint

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from .figures import itls_ms, tpots_ms, ttfts_ms
 from .simulator import Run
@@ -21,39 +21,25 @@ TIMES: dict[str, Callable[[Run], list[float]]] = {
 }
 
 
-class PlotUnavailable(Exception):
-    """matplotlib is missing; the message says how to install it."""
-
-
-class Plotter:
-    """Made before anything is simulated, so that what is missing is known at once."""
-
-    def __init__(self) -> None:
-        try:
-            self._agg: Any = import_module("matplotlib.backends.backend_agg")
-            self._figure: Any = import_module("matplotlib.figure")
-        except ImportError:
-            raise PlotUnavailable("--plot needs matplotlib: pip install 'orin-llm[plot]'") from None
-
-    def plot(self, runs: Mapping[tuple[str, str], Run], path: Path) -> None:
-        """Writes a PNG. `runs` by trace and policy."""
-        traces = list(dict.fromkeys(trace for trace, _ in runs))
-        figure = self._figure.Figure(figsize=(12, 2.2 * len(traces) + 1), layout="constrained")
-        panels = figure.subplots(len(traces), len(TIMES), squeeze=False, sharex="col", sharey=True)
-        for (trace, policy), run in runs.items():
-            row = panels[traces.index(trace)]
-            row[0].set_ylabel(trace)
-            for panel, times_ms in zip(row, TIMES.values(), strict=True):
-                _draw(panel, times_ms(run), policy)
-        for panel, title in zip(panels[0], TIMES, strict=True):
-            panel.set_title(title)
-        for panel in panels[-1]:
-            panel.set_xlabel("ms")
-        panels[0][0].legend(loc="lower left")
-        figure.suptitle(
-            "Share of all above a time. Model of an 8B Q4_K_M on the AGX Orin, not a measurement"
-        )
-        self._agg.FigureCanvasAgg(figure).print_png(str(path))
+def plot(runs: Mapping[tuple[str, str], Run], path: Path) -> None:
+    """Writes a PNG. `runs` by trace and policy."""
+    traces = list(dict.fromkeys(trace for trace, _ in runs))
+    figure = Figure(figsize=(12, 2.2 * len(traces) + 1), layout="constrained")
+    panels = figure.subplots(len(traces), len(TIMES), squeeze=False, sharex="col", sharey=True)
+    for (trace, policy), run in runs.items():
+        row = panels[traces.index(trace)]
+        row[0].set_ylabel(trace)
+        for panel, times_ms in zip(row, TIMES.values(), strict=True):
+            _draw(panel, times_ms(run), policy)
+    for panel, title in zip(panels[0], TIMES, strict=True):
+        panel.set_title(title)
+    for panel in panels[-1]:
+        panel.set_xlabel("ms")
+    panels[0][0].legend(loc="lower left")
+    figure.suptitle(
+        "Share of all above a time. Model of an 8B Q4_K_M on the AGX Orin, not a measurement"
+    )
+    figure.savefig(path, format="png")
 
 
 def _draw(panel: Any, times_ms: list[float], policy: str) -> None:
