@@ -26,14 +26,19 @@ class BuildNative(build_ext):
 
 
 class BuildPackage(build_py):
-    """Puts the texts that ship into the package; an editable install reads the checkout's."""
+    """Puts what ships from `calibration` into the package; an editable install reads the
+    checkout's."""
 
     def run(self) -> None:
         super().run()
         if not self.editable_mode:
-            texts = Path(self.build_lib, "orin_llm", "quality", "shipped_texts")
-            self.mkpath(str(texts))
-            self.copy_tree(str(ROOT / "calibration" / "texts"), str(texts))
+            self._ship("texts", "quality/shipped_texts")
+            self._ship("profiles", "profiles/shipped")
+
+    def _ship(self, source: str, place: str) -> None:
+        folder = Path(self.build_lib, "orin_llm", place)
+        self.mkpath(str(folder))
+        self.copy_tree(str(ROOT / "calibration" / source), str(folder))
 
 
 setup(

@@ -29,9 +29,14 @@ def default_root() -> Path:
     chosen = os.environ.get("ORIN_LLM_MODELS")
     if chosen:
         return Path(chosen).expanduser().absolute()
+    return data_folder() / "models"
+
+
+def data_folder() -> Path:
+    """The program's folder in the user's data directory."""
     data = os.environ.get("XDG_DATA_HOME", "")
     base = Path(data) if os.path.isabs(data) else Path.home() / ".local" / "share"
-    return base / "orin-llm" / "models"
+    return base / "orin-llm"
 
 
 @dataclass(frozen=True)

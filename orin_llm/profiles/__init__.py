@@ -1,0 +1,1 @@
+"""Tuned settings of engines: what they are for, their files, and which of them fit here."""
