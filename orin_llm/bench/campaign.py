@@ -11,11 +11,13 @@ from typing import Any, Protocol, TypeVar
 from orin_llm.bench.environment import environment
 from orin_llm.bench.records import Run
 from orin_llm.bench.result import Conditions, Report, Result
-from orin_llm.bench.room import LEAST_CTX, require_full_chunks, require_room
+from orin_llm.bench.room import LEAST_CTX, require_full_chunks, require_room, sequences
 from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.stock import StockPeer, require_stock
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.workload import Scenario, Workload
+from orin_llm.device.budget import memory_budget
+from orin_llm.device.build import build_info
 from orin_llm.engine import Engine, EngineConfig, Hooks
 from orin_llm.engine.config import MAX_BATCH
 from orin_llm.engine.loaded_model import read_model_header
@@ -103,6 +105,7 @@ def measure(campaign: Campaign, load: MakeEngine, say: Say) -> Iterator[Report[R
     if campaign.stock:
         require_stock()
     sized = sized_configs(campaign)
+    budget = memory_budget(build_info().cuda)  # before an engine takes of it
     where: dict[str, Any] = {}
     for config in sized:
         with ExitStack() as engines:
@@ -117,7 +120,8 @@ def measure(campaign: Campaign, load: MakeEngine, say: Say) -> Iterator[Report[R
             first = runners[0].engine
             where = where or environment(first.model_path, first.header, first.backend["device"])
             for scenario in campaign.scenarios:
-                yield Report(where, tuple(_turns(campaign, scenario, runners, say)))
+                allowed = sequences(first.header, budget, config, scenario)
+                yield Report(where, tuple(_turns(campaign, scenario, runners, say, allowed)))
 
 
 def sized_configs(campaign: Campaign) -> list[EngineConfig]:
@@ -158,7 +162,11 @@ def _alike(first: EngineRunner, hooks: Hooks) -> EngineConfig:
 
 
 def _turns(
-    campaign: Campaign, scenario: Scenario, runners: Sequence[EngineRunner], say: Say
+    campaign: Campaign,
+    scenario: Scenario,
+    runners: Sequence[EngineRunner],
+    say: Say,
+    memory_allows: int,
 ) -> list[Result]:
     engine = runners[0].engine
     with ExitStack() as peers:
@@ -181,7 +189,9 @@ def _turns(
             campaign.repetitions,
             lambda text: say(f"{scenario.label}, {text}"),
         )
-    conditions = Conditions(scenario, engine.chunk_size, campaign.warmup, campaign.seed)
+    conditions = Conditions(
+        scenario, engine.chunk_size, campaign.warmup, campaign.seed, memory_allows
+    )
     return [
         conditions.result(contender.settings, its_runs, runs[0])
         for contender, its_runs in zip(contenders, runs, strict=True)

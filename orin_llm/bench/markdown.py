@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orin_llm.bench.knee import sweeps
 from orin_llm.bench.result import Report, Result
 from orin_llm.bench.tables import Row, figure, machine_lines, number, ratio, table
 from orin_llm.host.units import size_text
@@ -49,6 +50,7 @@ def to_markdown(report: Report[Result]) -> str:
         _speedups(results),
         _own_figures(results),
         _kv(results),
+        _sweeps(results),
     ]
     return "\n".join(
         [*_head(report.environment, results), *(table for table in tables if table), ""]
@@ -163,3 +165,9 @@ def _kv(results: Sequence[Result]) -> str:
     ]
     heads = ("KV used", "committed", "bytes / tokens' own", "fragmentation", "page hits")
     return table("workload", "engine", *heads, rows=rows)
+
+
+def _sweeps(results: Sequence[Result]) -> str:
+    """Where throughput stops paying for latency."""
+    found = [f"{s.engine}, {s.label}: {s.text}\n" for s in sweeps(results)]
+    return "\n".join(found)

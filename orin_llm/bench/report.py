@@ -8,16 +8,23 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from orin_llm.bench.knee import sweeps
 from orin_llm.bench.markdown import to_markdown
-from orin_llm.bench.result import R, Report
+from orin_llm.bench.result import R, Report, Result
 from orin_llm.bench.start_markdown import starts_to_markdown
 from orin_llm.bench.start_result import StartResult
 
 
 def to_json(report: Report[R]) -> str:
-    """One object: the environment, and `results`."""
-    results = [result.to_dict() for result in report.results]
-    return json.dumps({**report.environment, "results": results}, indent=2) + "\n"
+    """One object: the environment, `results`, and `sweeps` of the load where there are any."""
+    found: dict[str, Any] = {
+        **report.environment,
+        "results": [result.to_dict() for result in report.results],
+    }
+    swept = sweeps([result for result in report.results if isinstance(result, Result)])
+    if swept:
+        found["sweeps"] = [sweep.to_json() for sweep in swept]
+    return json.dumps(found, indent=2) + "\n"
 
 
 def to_jsonl(report: Report[R]) -> str:

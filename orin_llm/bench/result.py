@@ -34,6 +34,8 @@ class Result:
         kv: the same of the KV cache; empty where nothing is paged.
         speedup: how many times as fast as this one the first contender was, pair by pair; empty
             for the first.
+        memory_allows: requests of this kind at once that the memory arithmetic allows
+            (models/fit.py); None where nothing tells.
     """
 
     label: str
@@ -51,6 +53,7 @@ class Result:
     figures: dict[str, Spread]
     kv: dict[str, Spread]
     speedup: dict[str, Spread]
+    memory_allows: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -87,6 +90,7 @@ class Conditions:
     chunk_size: int
     warmup: int
     seed: int
+    memory_allows: int | None = None
 
     def result(
         self, engine: dict[str, object], runs: Sequence[Run], first: Sequence[Run]
@@ -115,4 +119,5 @@ class Conditions:
             figures=spreads([{**a, **b} for a, b in zip(mine, own, strict=True)]),
             kv=spreads([kv_figures(run) for run in runs]),
             speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
+            memory_allows=self.memory_allows,
         )

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 
 from orin_llm.bench.interference import Interference
 from orin_llm.bench.workload import Scenario
+from orin_llm.device.budget import MemoryBudget
 from orin_llm.engine import EngineConfig
 from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
 from orin_llm.gguf.footprint import kv_bytes_per_token
 from orin_llm.gguf.header import Header
 from orin_llm.models.describe import context
+from orin_llm.models.fit import fit
 
 LEAST_CTX = 16  # tokens, of an engine
 
@@ -36,6 +38,20 @@ def require_room(header: Header, config: EngineConfig, scenarios: Iterable[Scena
                 f"{needs}, and a KV memory of {config.kv_memory} holds {room}: choose more "
                 f"(--kv-memory) or fewer tokens ({scenario.length_flags})"
             )
+
+
+def sequences(
+    header: Header, budget: MemoryBudget, config: EngineConfig, scenario: Scenario
+) -> int:
+    """Requests of the scenario's length that the memory arithmetic allows at the same time."""
+    fitted = fit(
+        header,
+        budget,
+        ctx=max(LEAST_CTX, scenario.n_ctx),
+        chunk_size=config.chunk_size,
+        kv_type=config.kv_type,
+    )
+    return fitted.sequences
 
 
 def require_full_chunks(scenarios: Sequence[Scenario], chunk_size: int) -> None:

@@ -1,0 +1,170 @@
+"""Sweeps of the load, and their knee: where more throughput stops paying for its latency."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from orin_llm.bench.result import Result
+
+LEAST_POINTS = 3  # two are a line
+THROUGHPUT = "output_tokens_per_s"
+LATENCY = "e2el_ms"
+# What a sweep may be over, by the name in a workload's settings; the first that varies is it.
+LOADS = {
+    "rate_per_s": "per second",
+    "max_concurrency": "at once",
+    "streams": "at once",
+}
+
+
+@dataclass(frozen=True)
+class LoadPoint:
+    """What a load gave.
+
+    Attributes:
+        load: requests at the same time, or requests per second.
+        throughput_per_s: tokens of answers.
+        latency_ms: mean time of a whole request.
+    """
+
+    load: float
+    throughput_per_s: float
+    latency_ms: float
+
+    @property
+    def power(self) -> float:
+        """Throughput over latency, which is greatest at the knee."""
+        return self.throughput_per_s / self.latency_ms
+
+
+@dataclass(frozen=True)
+class Knee:
+    """The load up to which throughput grows by a greater factor than latency.
+
+    Attributes:
+        passed: a higher load was measured; else throughput still paid at the highest one.
+    """
+
+    point: LoadPoint
+    passed: bool
+
+
+def find_knee(points: Sequence[LoadPoint]) -> Knee | None:
+    """The point with the greatest throughput over latency; of equal ones that of the least load.
+
+    Behind it each per cent of throughput costs more than a per cent of latency (Kleinrock's
+    "power" of a queueing system, Proc. ICC 1979). None with fewer than LEAST_POINTS loads, or
+    where a throughput or a latency is not above zero.
+    """
+    ordered = sorted(points, key=lambda point: point.load)
+    if len({point.load for point in ordered}) < LEAST_POINTS:
+        return None
+    if any(point.throughput_per_s <= 0 or point.latency_ms <= 0 for point in ordered):
+        return None
+    best = max(ordered, key=lambda point: point.power)
+    return Knee(best, passed=best.load < ordered[-1].load)
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Results that differ in nothing but the load, by rising load.
+
+    Attributes:
+        label: what they have in common.
+        engine: the contender's name.
+        load_name: the setting that varies, one of LOADS.
+        memory_allows: requests at once that the memory arithmetic allows; None: nothing tells.
+    """
+
+    label: str
+    engine: str
+    load_name: str
+    points: tuple[LoadPoint, ...]
+    memory_allows: int | None = None
+
+    @property
+    def knee(self) -> Knee | None:
+        return find_knee(self.points)
+
+    @property
+    def text(self) -> str:
+        """The knee in a sentence, beside what memory allows."""
+        knee = self.knee
+        if knee is None:
+            said = "no knee can be told"
+        else:
+            load = f"{_requests(knee.point.load)} {LOADS[self.load_name]}"
+            said = (
+                f"the knee is at {load}"
+                if knee.passed
+                else (f"no knee up to {load}: throughput still pays there")
+            )
+        if self.memory_allows is not None:
+            said += f"; memory allows {_requests(self.memory_allows)} at once"
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {**asdict(self), "knee": asdict(self.knee) if self.knee else None, "text": self.text}
+
+
+def _requests(count: float) -> str:
+    return f"{count:g} request{'s' * (count != 1)}"
+
+
+def sweeps(results: Sequence[Result]) -> list[Sweep]:
+    """The results that are sweeps of LEAST_POINTS loads or more; those of a kind together."""
+    kinds: dict[str, list[tuple[LoadPoint, Result]]] = {}
+    names: dict[str, str] = {}
+    for name in LOADS:
+        taken = {id(result) for kind in kinds.values() for _, result in kind}
+        found: dict[str, list[tuple[LoadPoint, Result]]] = {}
+        for result in results:
+            point = _point(result, name)
+            if point is not None and id(result) not in taken:
+                found.setdefault(_kind(result, name), []).append((point, result))
+        for kind, members in found.items():
+            if len({point.load for point, _ in members}) >= LEAST_POINTS:
+                kinds[f"{name} {kind}"] = members
+                names[f"{name} {kind}"] = name
+    return [_sweep(names[kind], members) for kind, members in kinds.items()]
+
+
+def _sweep(load_name: str, members: Sequence[tuple[LoadPoint, Result]]) -> Sweep:
+    ordered = sorted(members, key=lambda member: member[0].load)
+    first = ordered[0][1]
+    allowed = {result.memory_allows for _, result in ordered}
+    return Sweep(
+        label=_common(first.workload, load_name),
+        engine=str(first.engine["name"]),
+        load_name=load_name,
+        points=tuple(point for point, _ in ordered),
+        memory_allows=allowed.pop() if len(allowed) == 1 else None,
+    )
+
+
+def _point(result: Result, load_name: str) -> LoadPoint | None:
+    load = result.workload.get(load_name)
+    throughput, latency = result.figures.get(THROUGHPUT), result.latency.get(LATENCY)
+    if not isinstance(load, (int, float)) or throughput is None or latency is None:
+        return None
+    return LoadPoint(float(load), throughput.median, latency.mean)
+
+
+def _kind(result: Result, load_name: str) -> str:
+    return json.dumps([_others(result.workload, load_name), result.engine], default=str)
+
+
+def _others(workload: Mapping[str, object], load_name: str) -> dict[str, object]:
+    """The settings that do not follow from the load: `single` is `concurrent` of one stream."""
+    return {k: v for k, v in workload.items() if k not in (load_name, "workload")}
+
+
+def _common(workload: Mapping[str, object], load_name: str) -> str:
+    """`prompt_tokens 512, max_tokens 128`: the settings that are none of the load, or nothing."""
+    said = {k: v for k, v in _others(workload, load_name).items() if v not in (None, 0, "")}
+    return ", ".join(f"{name} {value}" for name, value in said.items())
