@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from orin_llm.errors import UsageError
+from orin_llm.host.toml_file import read_toml
 from orin_llm.monitor.numbers import finite
 from orin_llm.monitor.snapshot import Subject
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 FILE = "monitor.toml"
-MAX_FILE_BYTES = 1 << 20
 MAX_WINDOW = 1000  # answers
 MAX_SECONDS = 86_400.0
 _PARTS = "memory_used", "kv_used"  # rules whose limits are parts of 1
@@ -126,19 +120,7 @@ def read_thresholds(path: Path, power_w: float | None) -> Thresholds:
     Raises:
         UsageError: it cannot be read or used; the message says where and what is allowed.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    if len(content) > MAX_FILE_BYTES:
-        raise UsageError(f"{path} is too long: at most {MAX_FILE_BYTES} bytes are read")
-    try:
-        tables = tomllib.loads(content.decode())
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: byte {error.start}") from error
-    except (ValueError, RecursionError) as error:  # also a number of too many digits
-        raise UsageError(f"{path} is not TOML: {error}") from error
+    tables = read_toml(path)
     try:
         return _thresholds(tables, default_thresholds(power_w))
     except ValueError as error:

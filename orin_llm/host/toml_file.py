@@ -1,0 +1,37 @@
+"""TOML files that users write, read within bounds."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from orin_llm.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+MAX_FILE_BYTES = 1 << 20
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a file.
+
+    Raises:
+        UsageError: it cannot be read, is too long, not UTF-8 or not TOML; the message names it.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    if len(content) > MAX_FILE_BYTES:
+        raise UsageError(f"{path} is too long: at most {MAX_FILE_BYTES} bytes are read")
+    try:
+        return tomllib.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8: byte {error.start}") from error
+    except (ValueError, RecursionError) as error:  # also a number of too many digits
+        raise UsageError(f"{path} is not TOML: {error}") from error
