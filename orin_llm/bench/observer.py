@@ -1,20 +1,28 @@
-"""Watches an engine while it works: its steps, and what its KV cache was asked for in them."""
+"""Watches an engine while it works: its steps, its KV cache, and the machine's sensors."""
 
 from __future__ import annotations
 
 import time
 
 from orin_llm.bench.records import KvUse
+from orin_llm.device.sampler import Sampler
 from orin_llm.engine import Engine, StepRecord
 
 _INTERVAL_S = 0.1  # the engine remembers 4096 steps
 
 
 class Observer:
-    """Looks now and then. `steps` and `kv()` tell what happened since it was made."""
+    """Looks now and then. All that it tells happened since it was made.
 
-    def __init__(self, engine: Engine) -> None:
+    Attributes:
+        steps: of the engine.
+        readings: of the sampler, with one right before and one right after; none without a sampler.
+    """
+
+    def __init__(self, engine: Engine, sampler: Sampler | None = None) -> None:
         self._engine = engine
+        self._sampler = sampler
+        self.readings = [sampler.sample()] if sampler else []
         self.steps: list[StepRecord] = []
         before = engine.step_log()
         self._newest = before[-1].number if before else 0
@@ -24,15 +32,22 @@ class Observer:
     def look(self) -> None:
         """Call often; what is too often is ignored."""
         if time.monotonic() - self._looked >= _INTERVAL_S:
-            self.look_now()
+            self._look_now()
 
-    def look_now(self) -> None:
-        """Call when all is done."""
+    def _look_now(self) -> None:
         self._looked = time.monotonic()
         steps = self._engine.step_log(self._newest)
         if steps:
             self._newest = steps[-1].number
             self.steps += steps
+        if self._sampler:
+            self.readings += self._sampler.readings(self.readings[-1].at_ms)
+
+    def end(self) -> None:
+        """Call when all is done."""
+        if self._sampler:
+            self._sampler.sample()
+        self._look_now()
 
     def kv(self) -> KvUse | None:
         """Of all steps so far; None where nothing is paged."""

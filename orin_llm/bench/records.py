@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from orin_llm.errors import OrinError
 
 if TYPE_CHECKING:
+    from orin_llm.device.reading import Reading
     from orin_llm.engine import StepRecord
 
 
@@ -96,11 +97,14 @@ class Run:
     Attributes:
         steps: of the engine, in order; none where the engine keeps no log.
         kv: None where nothing is paged.
+        readings: of the machine's sensors, those of the run and the ones right around it, in order;
+            none where nobody read them.
     """
 
     requests: tuple[RequestRecord, ...]
     steps: tuple[StepRecord, ...] = ()
     kv: KvUse | None = None
+    readings: tuple[Reading, ...] = ()
 
     def completed(self, role: str | None = None) -> list[RequestRecord]:
         """The requests that did not fail; those of one role if given."""

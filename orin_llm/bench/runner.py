@@ -9,6 +9,7 @@ from itertools import accumulate
 from orin_llm.bench.observer import Observer
 from orin_llm.bench.records import RequestRecord, Run
 from orin_llm.bench.workload import Submission, Wave, Workload
+from orin_llm.device.sampler import Sampler
 from orin_llm.engine import Completion, Engine, Hooks, Request, SamplingParams
 from orin_llm.errors import OrinError
 
@@ -35,8 +36,10 @@ class EngineRunner:
     own thread, and readers that wake up for every token would take processor time from it.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, sampler: Sampler | None = None) -> None:
+        """`sampler`, which runs, reads the sensors that every run tells of."""
         self.engine = engine
+        self._sampler = sampler
 
     @property
     def settings(self) -> dict[str, object]:
@@ -74,11 +77,16 @@ class EngineRunner:
         if workload.depth:
             self._serve(_depth_waves(workload), None)
             self._wait_until_idle()
-        observer = Observer(self.engine)
+        observer = Observer(self.engine, self._sampler)
         tickets = self._serve(workload.waves, observer)
         self._wait_until_idle()
-        observer.look_now()
-        return Run(tuple(map(_record, tickets)), tuple(observer.steps), observer.kv())
+        observer.end()
+        return Run(
+            tuple(map(_record, tickets)),
+            tuple(observer.steps),
+            observer.kv(),
+            tuple(observer.readings),
+        )
 
     def _wait_until_idle(self) -> None:
         while any(self.engine.stats()["requests"][state] for state in ("running", "waiting")):

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from itertools import takewhile
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol
 
@@ -95,7 +96,8 @@ class Sampler:
     def readings(self, after_ms: float = float("-inf")) -> list[Reading]:
         """Those that are kept and were taken later than that; the oldest first."""
         with self._lock:
-            return [reading for reading in self._readings if reading.at_ms > after_ms]
+            newest_first = takewhile(lambda r: r.at_ms > after_ms, reversed(self._readings))
+            return list(newest_first)[::-1]
 
     @property
     def energy_j(self) -> float | None:

@@ -15,8 +15,9 @@ from orin_llm.device.board import Board, read_board
 from orin_llm.device.budget import MemoryBudget, choose_budget
 from orin_llm.device.build import Build, build_info
 from orin_llm.device.caps import read_caps
+from orin_llm.device.clocks import emc_pinned
 from orin_llm.device.gpu import Gpus, find_gpus
-from orin_llm.device.nodes import CPU, EMC_CLOCK, cpu_list, read_int, read_text
+from orin_llm.device.nodes import CPU, cpu_list, read_int, read_text
 from orin_llm.device.power_modes import current_power_mode, read_power_modes, recorded_power_mode
 from orin_llm.device.reading import Reading
 from orin_llm.device.setup.snapshot import load_snapshot
@@ -171,13 +172,12 @@ def _system(root: Path, board: Board) -> System:
     online = cpu_list(read_text(root / CPU / "online"))
     clocks = [read_int(root / CPU / f"cpu{n}/cpufreq/cpuinfo_max_freq") for n in online]
     known = [khz / 1000 for khz in clocks if khz is not None]
-    pinned = read_int(root / EMC_CLOCK / "mrq_rate_locked")
     return System(
         swaps=_swaps(root),
         desktop=_desktop(root),
         fan_profile=_fan_profile(root),
         cpu_hardware_mhz=min(known, default=None),
-        emc_pinned=None if pinned is None else pinned != 0,
+        emc_pinned=emc_pinned(root),
         nvcc=where,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from orin_llm.doctor.clocks import reaches
+from orin_llm.device.clocks import reaches
 from orin_llm.doctor.finding import Finding
 from orin_llm.doctor.machine import Machine
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from orin_llm.device.caps import sms_left
+from orin_llm.device.clocks import reaches
 from orin_llm.device.modules import Module
 from orin_llm.device.power_modes import PowerMode, PowerModes
-from orin_llm.doctor.clocks import reaches
 from orin_llm.doctor.finding import Finding, Level
 from orin_llm.doctor.machine import Machine
 
