@@ -10,11 +10,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from orin_llm.cli.answer_options import AnswerOptions, SamplingOptions
 from orin_llm.cli.bench_options import EnginesOptions
 from orin_llm.cli.chat import chat
 from orin_llm.cli.imatrix_options import CollectOptions
 from orin_llm.cli.option_groups import with_option_groups
-from orin_llm.cli.options import AnswerOptions, EngineOptions, HooksFlag, SamplingOptions, flag
+from orin_llm.cli.options import EngineOptions, HooksFlag, flag
 from orin_llm.cli.run import run
 from orin_llm.cli.window_options import ComputeOptions, TextOptions
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig, SamplingParams

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orin_llm.errors import OrinError, UsageError
-from orin_llm.profiles.file import MAX_FILE_BYTES, parse_profile, profile_text, read_profile
+from orin_llm.host.toml_file import MAX_FILE_BYTES
+from orin_llm.profiles.file import parse_profile, profile_text, read_profile
 from orin_llm.profiles.key import ProfileKey, differences
 from orin_llm.profiles.match import find
 from orin_llm.profiles.profile import Profile

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orin_llm.cli.answer_options import ANSWER, AnswerOptions, SamplingOptions
 from orin_llm.cli.option_groups import with_option_groups
-from orin_llm.cli.options import ANSWER, AnswerOptions, EngineOptions, SamplingOptions, flag
+from orin_llm.cli.options import EngineOptions, flag
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:

@@ -27,11 +27,16 @@ def read_toml(path: Path) -> dict[str, Any]:
             content = file.read(MAX_FILE_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return parse_toml(content, str(path))
+
+
+def parse_toml(content: bytes, where: str) -> dict[str, Any]:
+    """The tables in `content`; UsageError, which calls it `where`, as `read_toml`."""
     if len(content) > MAX_FILE_BYTES:
-        raise UsageError(f"{path} is too long: at most {MAX_FILE_BYTES} bytes are read")
+        raise UsageError(f"{where} is too long: at most {MAX_FILE_BYTES} bytes are read")
     try:
         return tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is not UTF-8: byte {error.start}") from error
+        raise UsageError(f"{where} is not UTF-8: byte {error.start}") from error
     except (ValueError, RecursionError) as error:  # also a number of too many digits
-        raise UsageError(f"{path} is not TOML: {error}") from error
+        raise UsageError(f"{where} is not TOML: {error}") from error

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any
 
 from orin_llm.errors import UsageError
+from orin_llm.host.toml_file import parse_toml, read_toml
 from orin_llm.profiles.key import ProfileKey
 from orin_llm.profiles.profile import Profile
 from orin_llm.profiles.toml_text import toml_text
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 SCHEMA = 1
-MAX_FILE_BYTES = 1 << 20
 MAX_TEXT_CHARS = 256  # of a text outside the evidence
 _NUMBERS = ("gpu_units", "emc_cap_mhz", "cores")
 _NEEDED = ("model", "fingerprint", "version")
@@ -39,12 +33,7 @@ def read_profile(path: Path) -> Profile:
     Raises:
         UsageError: it cannot be read or used; the message says where and what is allowed.
     """
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-    return parse_profile(content, str(path))
+    return _checked(read_toml(path), str(path))
 
 
 def parse_profile(content: bytes, where: str) -> Profile:
@@ -53,14 +42,10 @@ def parse_profile(content: bytes, where: str) -> Profile:
     Raises:
         UsageError: it is too long, not TOML, or no profile that can be used.
     """
-    if len(content) > MAX_FILE_BYTES:
-        raise UsageError(f"{where} is too long: at most {MAX_FILE_BYTES} bytes are read")
-    try:
-        document = tomllib.loads(content.decode())
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{where} is not UTF-8: byte {error.start}") from error
-    except (ValueError, RecursionError) as error:  # also a number of too many digits
-        raise UsageError(f"{where} is not TOML: {error}") from error
+    return _checked(parse_toml(content, where), where)
+
+
+def _checked(document: Mapping[str, Any], where: str) -> Profile:
     try:
         return _profile(document)
     except (UsageError, ValueError) as error:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from orin_llm.cli.answer_options import AnswerOptions, SamplingOptions
 from orin_llm.cli.option_groups import with_option_groups
-from orin_llm.cli.options import AnswerOptions, EngineOptions, SamplingOptions
+from orin_llm.cli.options import EngineOptions
 
 
 @with_option_groups

@@ -13,7 +13,8 @@ from orin_llm.cli.errors import exit_code_of, print_error
 from orin_llm.errors import OrinError
 
 if TYPE_CHECKING:
-    from orin_llm.cli.options import AnswerOptions, EngineOptions, SamplingOptions
+    from orin_llm.cli.answer_options import AnswerOptions, SamplingOptions
+    from orin_llm.cli.options import EngineOptions
 
 
 def start(answer: AnswerOptions, sampling: SamplingOptions, engine: EngineOptions) -> int:

@@ -21,9 +21,10 @@ from orin_llm.text.conversation_file import read_messages
 from orin_llm.text.template import ChatTemplate
 
 if TYPE_CHECKING:
+    from orin_llm.cli.answer_options import AnswerOptions
     from orin_llm.cli.chat.screen import Screen
     from orin_llm.cli.chat.settings import Settings
-    from orin_llm.cli.options import AnswerOptions, EngineOptions
+    from orin_llm.cli.options import EngineOptions
 
 ROOM_FOR_ANSWER = 512  # tokens kept free, in a context that has four times as many
 

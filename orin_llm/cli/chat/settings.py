@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from orin_llm.cli.options import answer_limit, checked_stops
+from orin_llm.cli.answer_options import answer_limit, checked_stops
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:
