@@ -55,7 +55,7 @@ def drawing() -> Iterator[None]:
     from matplotlib import style
 
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", module="matplotlib")  # signs that the font lacks
+        warnings.filterwarnings("ignore", "Glyph")  # a browser has signs that this font lacks
         with style.context(["default", _STYLE]):
             yield
 
