@@ -26,6 +26,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # A process of pytest-xdist has them, and programs would believe them rather than their terminal.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
+# Whoever runs the tests may have tuned this machine.
+os.environ["ORIN_LLM_PROFILES"] = "/nonexistent/profiles"
 
 
 @pytest.fixture(scope="session")

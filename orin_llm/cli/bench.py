@@ -64,7 +64,7 @@ def bench(
         raise UsageError(f"no output format {output!r}: choose one of {', '.join(FORMATS)}")
     campaign = Campaign(
         model=resolve(engines.model),
-        configs=engines.configs(),
+        configs=engines.configs(quiet=quiet),
         scenarios=load.scenarios(workload),
         ab=None if comparison.ab is None else Hooks.parse(comparison.ab),
         stock=comparison.stock(),

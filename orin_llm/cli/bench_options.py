@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from orin_llm.cli.option_groups import NOTHING_GIVEN, Given
 from orin_llm.cli.options import (
     MODEL,
     CheckTensorsFlag,
@@ -16,7 +17,9 @@ from orin_llm.cli.options import (
     KvMemoryFlag,
     MmapFlag,
     ModelFlag,
+    NoProfileFlag,
     PrefixCacheFlag,
+    ProfileFlag,
     flag,
 )
 from orin_llm.errors import UsageError
@@ -152,9 +155,24 @@ class EnginesOptions:
     kernels: KernelsFlag = None
     mmap: MmapFlag = True
     check_tensors: CheckTensorsFlag = False
+    profile: ProfileFlag = None
+    no_profile: NoProfileFlag = False
+    given: Given = NOTHING_GIVEN
 
-    def configs(self) -> tuple[EngineConfig, ...]:
-        """One configuration for each combination; UsageError where a value cannot be."""
+    def configs(self, *, quiet: bool = False) -> tuple[EngineConfig, ...]:
+        """One configuration for each combination; a profile where the flags say nothing.
+
+        Raises:
+            UsageError: a value cannot be, or no such profile is there.
+            ModelFileError: the model that a profile is looked for is missing or damaged.
+        """
+        from orin_llm.cli.profile_use import profile_settings
+
+        flagged = self._flagged()
+        tuned: dict[str, Any] = profile_settings(self, quiet=quiet)
+        return tuple(replace(config, **tuned) for config in flagged)
+
+    def _flagged(self) -> tuple[EngineConfig, ...]:
         from orin_llm.bench.lengths import parse_numbers
         from orin_llm.engine import EngineConfig, Hooks, Kernels
 

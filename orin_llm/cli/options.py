@@ -6,11 +6,12 @@ holds them together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from orin_llm.cli.option_groups import NOTHING_GIVEN, Given
 from orin_llm.models.names import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -108,6 +109,21 @@ KernelsFlag = Annotated[
 ]
 
 
+ProfileFlag = Annotated[
+    str | None,
+    flag(
+        "--profile",
+        panel=MODEL,
+        metavar="NAME|FILE",
+        help="Tuned settings for what is not given here; the ones that fit this machine if not "
+        "given.",
+    ),
+]
+NoProfileFlag = Annotated[
+    bool, flag("--no-profile", panel=MODEL, help="Use no tuned settings: the defaults.")
+]
+
+
 @dataclass(frozen=True)
 class EngineOptions:
     """Which model, and how its engine is made."""
@@ -134,12 +150,23 @@ class EngineOptions:
     kernels: KernelsFlag = None
     mmap: MmapFlag = True
     check_tensors: CheckTensorsFlag = False
+    profile: ProfileFlag = None
+    no_profile: NoProfileFlag = False
+    given: Given = NOTHING_GIVEN
 
-    def config(self) -> EngineConfig:
-        """The engine's configuration; UsageError where a value cannot be."""
+    def config(self, *, quiet: bool = False) -> EngineConfig:
+        """The engine's configuration: by the flags, and a profile where they say nothing.
+
+        One line on stderr says which profile, unless `quiet`.
+
+        Raises:
+            UsageError: a value cannot be, or no such profile is there.
+            ModelFileError: the model that a profile is looked for is missing or damaged.
+        """
+        from orin_llm.cli.profile_use import profile_settings
         from orin_llm.engine import EngineConfig, Hooks, Kernels
 
-        return EngineConfig(
+        config = EngineConfig(
             n_ctx=self.ctx_size,
             chunk_size=self.chunk_size,
             threads=self.threads,
@@ -153,3 +180,5 @@ class EngineOptions:
             use_mmap=self.mmap,
             check_tensors=self.check_tensors,
         )
+        tuned: dict[str, Any] = profile_settings(self, quiet=quiet)
+        return replace(config, **tuned)

@@ -52,7 +52,7 @@ def run(
 
     if raw and answer.system is not None:
         raise UsageError("--system has no place in --raw text: write it into the prompt")
-    config, params = engine.config(), sampling.params()
+    config, params = engine.config(quiet=answer.quiet), sampling.params()
     limit, stops = answer.limit(), answer.stops()
     path = resolve(engine.model)
     text = read_prompt(ctx, prompt, file, answer.encoding)

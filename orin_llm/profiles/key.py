@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orin_llm import __version__
 from orin_llm.errors import UsageError
 from orin_llm.models.names import derive
+
+if TYPE_CHECKING:
+    from orin_llm.device.stamp import Stamp
 
 _WORDS = {
     "board": "the board",
@@ -94,6 +97,34 @@ def differences(there: ProfileKey, here: ProfileKey) -> tuple[Difference, ...]:
     pairs = ((f.name, getattr(there, f.name), getattr(here, f.name)) for f in fields(ProfileKey))
     return tuple(
         Difference(name, a, b) for name, a, b in pairs if a != b and name not in passed_over
+    )
+
+
+def key_of(model: Path, stamp: Stamp, *, on_gpu: bool) -> ProfileKey:
+    """The key of this machine with that model.
+
+    Args:
+        model: a GGUF file, or the first one of a split model.
+        stamp: the machine as it is set now.
+        on_gpu: whether the engine computes on its GPU.
+
+    Raises:
+        ModelFileError: the file is missing or damaged.
+    """
+    from orin_llm.engine.fingerprint import model_fingerprint
+
+    cap = stamp.emc_cap_mhz
+    return ProfileKey(
+        board=stamp.board,
+        module=stamp.module,
+        mode=stamp.power_mode,
+        gpu_units=stamp.gpu_units if on_gpu else None,
+        emc_cap_mhz=None if cap is None else round(cap),
+        gpu=stamp.gpu if on_gpu else None,
+        cpu=stamp.cpu,
+        cores=stamp.cores,
+        model=model_name(model),
+        fingerprint=model_fingerprint(model),
     )
 
 

@@ -206,7 +206,7 @@ class Chat(Closeable):
 
     def _load(self) -> Engine:
         path = resolve(self._options.model)
-        return load_engine(path, self._options.config(), quiet=self._quiet)
+        return load_engine(path, self._options.config(quiet=self._quiet), quiet=self._quiet)
 
     # Facts
 
