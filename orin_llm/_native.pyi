@@ -217,8 +217,10 @@ class EngineParams:
         chunk_size: int,
         max_batch: int,
         threads: int,
+        cpus: list[int] = ...,  # cores of the engine's own threads; none: all
         k_type: str,
         v_type: str,
+        flash_attention: str = ...,  # auto, on or off
         hooks: Set[str],
         kernels: dict[str, int] = ...,
         page_size: int,

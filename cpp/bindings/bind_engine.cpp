@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "../engine/llama_stepper.h"
 #include "../engine/runner.h"
@@ -36,8 +37,16 @@ void translate(std::exception_ptr pointer) {
     }
 }
 
+FlashAttention flash_named(const std::string & name) {
+    if (name == "auto") {
+        return FlashAttention::automatic;
+    }
+    return name == "on" ? FlashAttention::on : FlashAttention::off;
+}
+
 EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch, int32_t threads,
-                           const std::string & k_type, const std::string & v_type, const std::set<std::string> & hooks,
+                           std::vector<int32_t> cpus, const std::string & k_type, const std::string & v_type,
+                           const std::string & flash_attention, const std::set<std::string> & hooks,
                            std::map<std::string, int32_t> kernels, int32_t page_size, int32_t kv_pages,
                            bool prefix_cache, int32_t prompt_outputs) {
     EngineParams params;
@@ -45,7 +54,9 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
     params.chunk_size = chunk_size;
     params.max_batch = max_batch;
     params.threads = threads;
+    params.cpus = std::move(cpus);
     params.kv_types = {kv_type_named(k_type), kv_type_named(v_type)};
+    params.flash_attention = flash_named(flash_attention);
     params.rope = hooks.count("rope") > 0;
     params.sampling = hooks.count("sampling") > 0;
     params.uploads = hooks.count("uploads") > 0;
@@ -67,11 +78,14 @@ EngineParams engine_params(int32_t n_ctx, int32_t chunk_size, int32_t max_batch,
 class RunnerHandle {
    public:
     RunnerHandle(std::shared_ptr<Model> model, const EngineParams & params)
-        : process_(getpid()), runner_(new Runner([&](const StopCheck & stop) {
-              auto stepper = std::make_unique<LlamaStepper>(model, params, stop);
-              stepper_ = stepper.get();
-              return stepper;
-          })) {}
+        : process_(getpid()),
+          runner_(new Runner(
+              [&](const StopCheck & stop) {
+                  auto stepper = std::make_unique<LlamaStepper>(model, params, stop);
+                  stepper_ = stepper.get();
+                  return stepper;
+              },
+              params.cpus)) {}
     ~RunnerHandle() {
         if (getpid() == process_) {
             py::gil_scoped_release release;
@@ -143,7 +157,8 @@ void bind_engine(py::module_ & m) {
 
     py::class_<EngineParams>(m, "EngineParams")
         .def(py::init(&engine_params), py::kw_only(), py::arg("n_ctx"), py::arg("chunk_size"), py::arg("max_batch"),
-             py::arg("threads"), py::arg("k_type"), py::arg("v_type"), py::arg("hooks"),
+             py::arg("threads"), py::arg("cpus") = std::vector<int32_t>(), py::arg("k_type"), py::arg("v_type"),
+             py::arg("flash_attention") = "auto", py::arg("hooks"),
              py::arg("kernels") = std::map<std::string, int32_t>(), py::arg("page_size"), py::arg("kv_pages"),
              py::arg("prefix_cache"), py::arg("prompt_outputs") = 1);
 

@@ -20,6 +20,18 @@ bool is_on_gpu(const llama_context & context) {
     return ggml_backend_dev_type(device) != GGML_BACKEND_DEVICE_TYPE_CPU;
 }
 
+llama_flash_attn_type to_upstream(FlashAttention flash) {
+    switch (flash) {
+        case FlashAttention::on:
+            return LLAMA_FLASH_ATTN_TYPE_ENABLED;
+        case FlashAttention::off:
+            return LLAMA_FLASH_ATTN_TYPE_DISABLED;
+        case FlashAttention::automatic:
+            break;
+    }
+    return LLAMA_FLASH_ATTN_TYPE_AUTO;
+}
+
 }  // namespace
 
 void FreeContext::operator()(llama_context * context) const {
@@ -32,8 +44,13 @@ int32_t padded_context(int32_t n_ctx) {
     return GGML_PAD(n_ctx, 256);
 }
 
-ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
+ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, FlashAttention flash,
                         EngineHooks & hooks, const StopCheck & stop) {
+    if (flash == FlashAttention::off && ggml_is_quantized(params.kv_types.v)) {
+        throw EngineError(std::string("without flash attention llama.cpp's KV cache has no values of type ") +
+                          ggml_type_name(params.kv_types.v) + ": leave --flash at auto, or take f16 for values (-ctk " +
+                          ggml_type_name(params.kv_types.k) + ":f16)");
+    }
     AbortGuard guard;
     llama_context_params upstream = llama_context_default_params();
     upstream.n_ctx = static_cast<uint32_t>(padded_context(params.n_ctx));
@@ -47,9 +64,7 @@ ContextPtr make_context(Model & model, const EngineParams & params, ContextSize 
     upstream.type_k = params.kv_types.k;
     upstream.type_v = params.kv_types.v;
     upstream.no_perf = true;
-    if (flash_attention) {
-        upstream.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_ENABLED;
-    }
+    upstream.flash_attn_type = to_upstream(flash);
     upstream.cb_eval_user_data = &hooks;  // with cb_eval unset: how graphs find their engine's hooks
     upstream.abort_callback = stop.stops;
     upstream.abort_callback_data = stop.data;

@@ -30,7 +30,7 @@ struct ContextSize {
 int32_t padded_context(int32_t n_ctx);
 
 // Throws EngineError with llama.cpp's reason. `hooks` outlives the context.
-ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, bool flash_attention,
+ContextPtr make_context(Model & model, const EngineParams & params, ContextSize size, FlashAttention flash,
                         EngineHooks & hooks, const StopCheck & stop);
 
 // What computes its graphs, as far as it can: a GPU's, where there is one.

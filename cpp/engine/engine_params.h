@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "kv_types.h"
 
@@ -15,13 +16,18 @@ enum class Paging {
     on,
 };
 
+// Where llama.cpp's own attention computes.
+enum class FlashAttention { automatic, on, off };
+
 struct EngineParams {
     int32_t n_ctx = 0;           // tokens of one sequence, at least 1
     int32_t chunk_size = 512;    // prompt tokens of a step
     int32_t max_batch = 16;      // sequences computed at once, where memory is paged
     int32_t prompt_outputs = 1;  // prompt tokens of a step whose logits are wanted, at most; more only with max_batch 1
     int32_t threads = 1;
+    std::vector<int32_t> cpus;  // cores that the engine's own threads may use; none: all
     KvTypes kv_types;
+    FlashAttention flash_attention = FlashAttention::automatic;
     bool rope = true;
     // On a GPU that has all layers, where memory is paged:
     bool sampling = true;                    // tokens are drawn there

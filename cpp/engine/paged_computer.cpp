@@ -20,7 +20,7 @@ PagedHookConfig hook_config(const EngineParams & params, bool has_idle_lanes) {
     hook.max_step_tokens = params.chunk_size + params.max_batch + n_sequences(params, has_idle_lanes) - 1;
     hook.n_threads = params.threads;
     hook.idle_sequence = has_idle_lanes ? params.max_batch : -1;
-    hook.gather = params.gather;
+    hook.gather = params.gather && params.flash_attention != FlashAttention::off;
     hook.growth = params.growth;
     hook.attention = params.paging == Paging::on;
     return hook;
@@ -38,7 +38,7 @@ PagedComputer::PagedComputer(PagedKv & pages, const EngineParams & params, int32
 bool PagedComputer::make_contexts(Model & model, EngineHooks & hooks, const StopCheck & stop) {
     const int32_t n = n_sequences(params_, has_idle_lanes_);
     const auto make = [&](int32_t n_tokens, int32_t n_outputs) {
-        return make_context(model, params_, {n_tokens, n, n_outputs}, true, hooks, stop);
+        return make_context(model, params_, {n_tokens, n, n_outputs}, FlashAttention::on, hooks, stop);
     };
     try {
         if (!prefill_) {

@@ -1,15 +1,46 @@
 #include "runner.h"
 
+#include <pthread.h>
+#include <sched.h>
+
 #include <future>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "runtime.h"
 
 namespace orin {
 
-Runner::Runner(const MakeStepper & make_stepper)
+namespace {
+
+// What a thread starts later runs on the same cores.
+void keep_on(std::thread & thread, const std::vector<int32_t> & cpus) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int32_t cpu : cpus) {
+        CPU_SET(static_cast<size_t>(cpu), &set);
+    }
+    const int status = pthread_setaffinity_np(thread.native_handle(), sizeof(set), &set);
+    if (status != 0) {
+        throw EngineError("the engine's threads cannot be kept on the cores asked for (--cpus): " +
+                          std::generic_category().message(status));
+    }
+}
+
+}  // namespace
+
+Runner::Runner(const MakeStepper & make_stepper, const std::vector<int32_t> & cpus)
     : mailbox_(std::make_shared<Mailbox>()), core_(make_stepper, mailbox_) {
     thread_ = std::thread([this] { run(); });
+    try {
+        if (!cpus.empty()) {
+            keep_on(thread_, cpus);
+        }
+    } catch (...) {
+        close();
+        throw;
+    }
 }
 
 void Runner::close() {

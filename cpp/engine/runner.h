@@ -17,8 +17,9 @@ namespace orin {
 // Its methods may be called from any thread.
 class Runner {
    public:
-    // Throws what make_stepper does.
-    explicit Runner(const MakeStepper & make_stepper);
+    // The thread, and those that it starts to compute, run on these cores; on all where there are none. Throws what
+    // make_stepper does, EngineError where the cores cannot be had.
+    explicit Runner(const MakeStepper & make_stepper, const std::vector<int32_t> & cpus = {});
     ~Runner() { close(); }
     Runner(const Runner &) = delete;
     Runner & operator=(const Runner &) = delete;

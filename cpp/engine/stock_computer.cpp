@@ -14,7 +14,8 @@ StockComputer::StockComputer(const Scheduler & scheduler, Model & model, const E
       scheduler_(scheduler),
       chunk_size_(params.chunk_size),
       gpu_(model.gpu()),
-      context_(make_context(model, params, {params.chunk_size, 1, params.prompt_outputs}, false, hooks, stop)) {}
+      context_(make_context(model, params, {params.chunk_size, 1, params.prompt_outputs}, params.flash_attention, hooks,
+                            stop)) {}
 
 void StockComputer::compute(const StepBatch & batch) {
     const StepPlan & plan = scheduler_.last_plan();

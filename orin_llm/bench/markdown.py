@@ -38,7 +38,13 @@ _LATENCIES = {
     "queue_ms": "queue",
     "host_ms": "host, a step",
 }
-_VARIED = {"threads": "t", "chunk_size": "c", "page_size": "page ", "kv_type": ""}
+_VARIED = {
+    "threads": "t",
+    "chunk_size": "c",
+    "page_size": "page ",
+    "kv_type": "",
+    "flash_attention": "flash ",
+}
 
 
 def to_markdown(report: Report[Result]) -> str:

@@ -11,6 +11,7 @@ from orin_llm.cli.option_groups import NOTHING_GIVEN, Given
 from orin_llm.cli.options import (
     MODEL,
     CheckTensorsFlag,
+    CpusFlag,
     GpuLayersFlag,
     HooksFlag,
     KernelsFlag,
@@ -133,6 +134,7 @@ class EnginesOptions:
         str,
         flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
     ] = "0"
+    cpus: CpusFlag = ""
     gpu_layers: GpuLayersFlag = -1
     kv_type: Annotated[
         str,
@@ -150,6 +152,14 @@ class EnginesOptions:
         str, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
     ] = "16"
     kv_memory: KvMemoryFlag = None
+    flash: Annotated[
+        str,
+        flag(
+            "--flash",
+            panel=MODEL,
+            help="Flash attention, where llama.cpp's attention computes: auto, on, off.",
+        ),
+    ] = "auto"
     prefix_cache: PrefixCacheFlag = True
     hooks: HooksFlag = "all"
     kernels: KernelsFlag = None
@@ -180,9 +190,11 @@ class EnginesOptions:
         return tuple(
             EngineConfig(
                 threads=threads,
+                cpus=self.cpus,
                 chunk_size=chunk_size,
                 page_size=page_size,
                 kv_type=kv_type,
+                flash_attention=flash,
                 gpu_layers=self.gpu_layers,
                 kv_memory=self.kv_memory,
                 prefix_cache=self.prefix_cache,
@@ -191,11 +203,12 @@ class EnginesOptions:
                 hooks=Hooks.parse(self.hooks),
                 kernels=kernels,
             )
-            for threads, chunk_size, page_size, kv_type in product(
+            for threads, chunk_size, page_size, kv_type, flash in product(
                 parse_numbers(self.threads, "-t"),
                 parse_numbers(self.chunk_size, "--chunk-size"),
                 parse_numbers(self.page_size, "--page-size"),
                 [name.strip() for name in self.kv_type.split(",")],
+                [name.strip() for name in self.flash.split(",")],
             )
         )
 

@@ -47,6 +47,24 @@ ThreadsFlag = Annotated[
     int,
     flag("-t", "--threads", panel=MODEL, help="CPU threads; 0: the physical cores it may use."),
 ]
+CpusFlag = Annotated[
+    str,
+    flag(
+        "--cpus",
+        panel=MODEL,
+        metavar="CORES",
+        help="The cores that these threads may use: 0-3,6; all if not given.",
+    ),
+]
+FlashFlag = Annotated[
+    str,
+    flag(
+        "--flash",
+        panel=MODEL,
+        metavar="[auto|on|off]",
+        help="Flash attention, where llama.cpp's attention computes.",
+    ),
+]
 KvTypeFlag = Annotated[
     str,
     flag(
@@ -136,6 +154,7 @@ class EngineOptions:
         ),
     ] = 0
     threads: ThreadsFlag = 0
+    cpus: CpusFlag = ""
     gpu_layers: GpuLayersFlag = -1
     kv_type: KvTypeFlag = "f16"
     chunk_size: Annotated[
@@ -145,6 +164,7 @@ class EngineOptions:
         int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
     ] = 16
     kv_memory: KvMemoryFlag = None
+    flash: FlashFlag = "auto"
     prefix_cache: PrefixCacheFlag = True
     hooks: HooksFlag = "all"
     kernels: KernelsFlag = None
@@ -170,12 +190,14 @@ class EngineOptions:
             n_ctx=self.ctx_size,
             chunk_size=self.chunk_size,
             threads=self.threads,
+            cpus=self.cpus,
             gpu_layers=self.gpu_layers,
             hooks=Hooks.parse(self.hooks),
             kernels=Kernels() if self.kernels is None else Kernels.parse(self.kernels),
             kv_type=self.kv_type,
             page_size=self.page_size,
             kv_memory=self.kv_memory,
+            flash_attention=self.flash,
             prefix_cache=self.prefix_cache,
             use_mmap=self.mmap,
             check_tensors=self.check_tensors,

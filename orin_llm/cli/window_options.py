@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from orin_llm.cli.options import (
     MODEL,
+    FlashFlag,
     GpuLayersFlag,
     HooksFlag,
     KernelsFlag,
@@ -58,6 +59,7 @@ class ComputeOptions:
     """How the model is computed."""
 
     kv_type: KvTypeFlag = "f16"
+    flash: FlashFlag = "auto"
     hooks: HooksFlag = "all"
     kernels: KernelsFlag = None
     gpu_layers: GpuLayersFlag = -1
@@ -97,6 +99,7 @@ class ComputeOptions:
             hooks=Hooks.parse(hooks),
             kernels=Kernels() if self.kernels is None else Kernels.parse(self.kernels),
             kv_type=kv_type,
+            flash_attention=self.flash,
             page_size=self.page_size,
         )
 

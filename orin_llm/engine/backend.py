@@ -64,12 +64,22 @@ def _notes(engine: Described, hooks: dict[str, str]) -> list[str]:
         notes.append(f"the KV cache is not paged: {runner.refusal}")
     if engine.config.kernels.chosen and not runner.kernels:
         notes.append("choices of kernels change nothing, as no GPU computes in pages")
+    if engine.is_paged and (flash := _flash(engine)):
+        notes.append(flash)
     if engine.is_paged and engine.model.device != "cpu" and hooks["sampling"] == "unavailable":
         notes.append("tokens are drawn on the CPU, as the GPU cannot look them up in this model")
     layers, products = runner.rope_store_report(), runner.matrix_report()
     notes += _left(layers["n_layers"], layers, "layers keep llama.cpp's RoPE and stores")
     notes += _left(products["n_served"], products, "products keep llama.cpp's kernels")
     return notes
+
+
+def _flash(engine: Described) -> str:
+    """What came of `flash_attention` where attention reads pages."""
+    asked = engine.config.flash_attention
+    if asked == "off" and engine.model.device != "cpu":
+        return "prompts' attention reads the pages, as flash attention is off"
+    return f"flash attention {asked} changes nothing in pages" if asked != "auto" else ""
 
 
 def _left(n_ours: int, report: dict[str, Any], what: str) -> list[str]:

@@ -11,6 +11,7 @@ from orin_llm.engine.kernels import FORM, Kernels
 from orin_llm.engine.kv_memory import KvMemory
 from orin_llm.errors import UsageError
 from orin_llm.gguf.kv_types import KvTypes
+from orin_llm.host.cpu_set import cores_text, parse_cores
 
 HOOK_NAMES = (
     "rope",
@@ -28,6 +29,7 @@ MAX_BATCH = 64
 INT32_MAX = (1 << 31) - 1
 MAX_SEED = (1 << 64) - 1
 ORDERS = ("orin", "llama")
+FLASH_CHOICES = ("auto", "on", "off")
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class EngineConfig:
         chunk_size: prompt tokens computed in one step.
         max_batch: completions computed at the same time; more wait.
         threads: CPU threads; 0 takes the physical cores that the process may use.
+        cpus: the cores that the engine's threads may use, such as "0-3,6"; "" is all that the
+            process may use.
         gpu_layers: layers kept on the GPU; -1 is all of them, if there is one; 0: no GPU is used.
         hooks: our changes to llama.cpp; text is read as by `Hooks.parse`.
         kernels: choices of kernels on a GPU, by name; text is read as by `Kernels.parse`.
@@ -89,6 +93,8 @@ class EngineConfig:
         kv_memory: what the KV cache may hold of all completions and earlier prompts together, in
             tokens (32768) or bytes ("512MiB"); None takes what max_batch full contexts need, within
             half of the memory that is free.
+        flash_attention: where llama.cpp's attention computes (a KV cache without pages; on a GPU
+            prompts that are gathered): "on", "off", or "auto" as llama.cpp decides.
         prefix_cache: find the beginnings of earlier prompts in the cache again.
         use_mmap: map the file where that helps (CPU) instead of reading it.
         check_tensors: refuse a file whose weights are not all finite; a load takes longer then.
@@ -99,12 +105,14 @@ class EngineConfig:
     chunk_size: int = 512
     max_batch: int = 16
     threads: int = 0
+    cpus: str = ""
     gpu_layers: int = -1
     hooks: Hooks = field(default_factory=Hooks)
     kernels: Kernels = field(default_factory=Kernels)
     kv_type: str = "f16"
     page_size: int = 16
     kv_memory: str | int | None = None
+    flash_attention: str = "auto"
     prefix_cache: bool = True
     use_mmap: bool = True
     check_tensors: bool = False
@@ -140,11 +148,29 @@ class EngineConfig:
         if self.kv_memory is not None:
             KvMemory.parse(self.kv_memory)
         object.__setattr__(self, "kv_type", self.kv_types.text)
+        object.__setattr__(self, "cpus", cores_text(parse_cores(self.cpus)))
+        flash, choices = self.flash_attention, ", ".join(FLASH_CHOICES)
+        _require(flash in FLASH_CHOICES, "flash_attention (--flash)", flash, choices)
+        if flash == "off":
+            self._require_other_attention()
 
     @property
     def kv_types(self) -> KvTypes:
         """`kv_type`, of keys and of values."""
         return KvTypes.parse(self.kv_type)
+
+    def _require_other_attention(self) -> None:
+        if {"pages", "attention"} & self.hooks.enabled == {"pages"}:
+            raise UsageError(
+                "flash_attention is 'off': without the hook attention, pages are read by "
+                "llama.cpp's flash attention alone. Switch the hook pages off, too"
+            )
+        if "pages" not in self.hooks.enabled and self.kv_types.v.block_elements > 1:
+            raise UsageError(
+                f"flash_attention is 'off': without the hook pages, values of type "
+                f"{self.kv_types.v.name} are read by llama.cpp's flash attention alone. Take f16 "
+                f"for them (-ctk {self.kv_types.k.name}:f16)"
+            )
 
 
 @dataclass(frozen=True)

@@ -61,14 +61,15 @@ class Engine(Closeable, LoadedModel):
         self.config = config or EngineConfig()
         started = time.monotonic()
         header = read_model_header(path)
-        require_kv_types(header, self.config.kv_types)  # before anything is loaded
+        # Before anything is loaded:
+        require_kv_types(header, self.config.kv_types)
+        self.threads = thread_count(self.config)
         room = KvRoom.of(header, self.config)
         super().__init__(path, header, self.config, on_progress)
         loaded = time.monotonic()
         self.n_ctx = room.n_ctx
         self.kv_pages = room.pages
         self.more_room = room.choice
-        self.threads = thread_count(self.config)
         self.native_params = native_params(self.config, room)
         self._runner: _native.Runner | None = _native.Runner(self.model, self.native_params)
         self._wakers = LoopWakers(self._runner)

@@ -6,11 +6,18 @@ from orin_llm import _native
 from orin_llm.engine.config import EngineConfig
 from orin_llm.engine.kv_memory import KvRoom
 from orin_llm.host.cpu import read_cpu
+from orin_llm.host.cpu_set import parse_cores, require_cores
 
 
 def thread_count(config: EngineConfig) -> int:
-    """The CPU threads that it comes to here."""
-    return config.threads or read_cpu().threads
+    """The CPU threads that it comes to here: those asked for, or the physical cores.
+
+    Raises:
+        UsageError: `config.cpus` names cores that this process may not use.
+    """
+    cores = parse_cores(config.cpus)
+    require_cores(cores)
+    return config.threads or read_cpu(allowed=cores or None).threads
 
 
 def native_params(
@@ -26,8 +33,10 @@ def native_params(
         chunk_size=config.chunk_size,
         max_batch=config.max_batch,
         threads=thread_count(config),
+        cpus=sorted(parse_cores(config.cpus)),
         k_type=config.kv_types.k.name,
         v_type=config.kv_types.v.name,
+        flash_attention=config.flash_attention,
         hooks=config.hooks.enabled,
         kernels=dict(config.kernels.chosen),
         page_size=config.page_size,

@@ -36,6 +36,7 @@ class WindowLogits(Closeable):
     """A model on pages, KV types and hooks as an engine has them, for one window at a time.
 
     Logits come to the host, so tokens are not drawn on a GPU: of the hooks, `sampling` is off.
+    What computes is the caller's thread, on all its cores: `cpus` is an engine's own.
 
     Attributes:
         config: as the windows are computed; its n_ctx is the length of a window.
@@ -59,6 +60,7 @@ class WindowLogits(Closeable):
         self.config = replace(
             config,
             max_batch=1,
+            cpus="",
             kv_memory=None,
             prefix_cache=False,
             publish=False,
