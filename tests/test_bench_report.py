@@ -95,7 +95,8 @@ def test_csv_has_the_leaves_of_the_json(report: Report) -> None:
     rows = list(csv.DictReader(io.StringIO(FORMATS["csv"](report))))
     assert len(rows) == 2
     for row, one in zip(rows, whole["results"], strict=True):
-        leaves: dict[str, Any] = dict(flatten({**ENVIRONMENT, **one}))
+        cells = {k: v for k, v in one.items() if k not in ("itl_histogram", "timeline")}
+        leaves: dict[str, Any] = dict(flatten({**ENVIRONMENT, **cells}))
         for path, value in leaves.items():
             assert row[path] == ("" if value is None else str(value))
         assert all(row[path] == "" for path in row.keys() - leaves.keys())

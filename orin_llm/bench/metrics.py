@@ -104,6 +104,14 @@ def spreads(values: Sequence[dict[str, float]]) -> dict[str, Spread]:
     return {name: found for name, found in spread.items() if found is not None}
 
 
+def by_repetition(
+    values: Sequence[dict[str, float]],
+) -> dict[str, tuple[float | None, ...]]:
+    """Each figure in every repetition; None in those that do not have it."""
+    names = dict.fromkeys(name for found in values for name in found)
+    return {name: tuple(found.get(name) for found in values) for name in names}
+
+
 def speedups(
     first: Sequence[dict[str, float]], other: Sequence[dict[str, float]]
 ) -> dict[str, Spread]:

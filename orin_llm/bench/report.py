@@ -10,9 +10,11 @@ from typing import Any
 
 from orin_llm.bench.knee import sweeps
 from orin_llm.bench.markdown import to_markdown
-from orin_llm.bench.result import R, Report, Result
+from orin_llm.bench.result import R, Report, Reported, Result
 from orin_llm.bench.start_markdown import starts_to_markdown
 from orin_llm.bench.start_result import StartResult
+
+_PICTURED = ("itl_histogram", "timeline")
 
 
 def to_json(report: Report[R]) -> str:
@@ -35,14 +37,21 @@ def to_jsonl(report: Report[R]) -> str:
 
 
 def to_csv(report: Report[R]) -> str:
-    """One line for each result; columns are the paths of the JSON: `latency.ttft_ms.p50`."""
-    rows = [dict(flatten({**report.environment, **r.to_dict()})) for r in report.results]
+    """One line for each result; columns are the paths of the JSON: `latency.ttft_ms.p50`.
+
+    What only a picture can show is left out.
+    """
+    rows = [dict(flatten({**report.environment, **_in_cells(r)})) for r in report.results]
     columns = dict.fromkeys(name for row in rows for name in row)
     text = io.StringIO()
     writer = csv.DictWriter(text, list(columns), lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
+
+
+def _in_cells(result: Reported) -> dict[str, Any]:
+    return {name: value for name, value in result.to_dict().items() if name not in _PICTURED}
 
 
 def flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from orin_llm.bench.distribution import Distribution, Spread
+from orin_llm.bench.histogram import Histogram
 from orin_llm.bench.metrics import (
+    by_repetition,
     figures,
     kv_figures,
     latencies,
@@ -16,6 +18,7 @@ from orin_llm.bench.metrics import (
     spreads,
 )
 from orin_llm.bench.records import Run
+from orin_llm.bench.timeline import Timeline, timeline
 from orin_llm.bench.workload import Scenario
 
 MAX_ERRORS = 3  # that are told; more are only counted
@@ -36,6 +39,9 @@ class Result:
             for the first.
         memory_allows: requests of this kind at once that the memory arithmetic allows
             (models/fit.py); None where nothing tells.
+        repeated: each of `figures` in every repetition, in order; None where one does not have it.
+        itl_histogram: of the gaps between tokens; None without any.
+        timeline: of the last repetition; None where no sensors were read.
     """
 
     label: str
@@ -54,6 +60,9 @@ class Result:
     kv: dict[str, Spread]
     speedup: dict[str, Spread]
     memory_allows: int | None = None
+    repeated: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
+    itl_histogram: Histogram | None = None
+    timeline: Timeline | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -103,6 +112,7 @@ class Conditions:
         failures = [request.error for request in requests if request.error]
         mine = [figures(run) for run in runs]
         own = [self.scenario.figures(run, self.chunk_size) for run in runs]
+        repeated = [{**a, **b} for a, b in zip(mine, own, strict=True)]
         return Result(
             label=self.scenario.label,
             workload=self.scenario.settings,
@@ -116,8 +126,11 @@ class Conditions:
             preemptions=sum(request.preemptions for request in requests),
             peak_concurrency=max(peak_concurrency(run.requests) for run in runs),
             latency=latencies(runs),
-            figures=spreads([{**a, **b} for a, b in zip(mine, own, strict=True)]),
+            figures=spreads(repeated),
             kv=spreads([kv_figures(run) for run in runs]),
             speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
             memory_allows=self.memory_allows,
+            repeated=by_repetition(repeated),
+            itl_histogram=Histogram.of([gap for r in requests if not r.error for gap in r.itl_ms]),
+            timeline=timeline(runs[-1]),
         )
