@@ -42,6 +42,16 @@ def test_a_request_of_one_token_has_no_tpot_and_one_of_none_no_ttft() -> None:
     assert found["ttft_ms"] is not None and found["ttft_ms"].count == 1
 
 
+def test_tokens_that_a_server_tells_count_and_not_its_events() -> None:
+    """Events of four tokens, a first one that is there at once."""
+    one = request([10, 20, 30], told_tokens=12)
+    assert (one.output_tokens, one.itl_ms) == (12, (10, 10))
+    assert one.tpot_ms == pytest.approx(20 / 11)
+    found = figures(run_of(one))
+    assert found["output_tokens_per_s"] == pytest.approx(12 / 0.03)
+    assert found["decode_tokens_per_s"] == pytest.approx(8 / 0.02)
+
+
 @given(some_requests)
 def test_without_a_pause_at_the_end_tpot_is_the_mean_gap(records: list[RequestRecord]) -> None:
     for record in records:

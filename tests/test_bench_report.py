@@ -231,3 +231,12 @@ def test_the_commit_is_that_of_the_repository_that_holds_the_package(tmp_path: P
     assert found is not None and not found.endswith("-dirty") and len(found) >= 7
     (package / "__init__.py").write_text("# changed")
     assert commit(package) == f"{found}-dirty"
+
+
+def test_failures_are_counted_by_their_kind() -> None:
+    kinds = ["timeout", "HTTP 429", "timeout", ""]
+    failures = [replace(failed(f"{kind}: no"), error_kind=kind) for kind in kinds]
+    run = run_of(request([10, 20]), *failures)
+    found = result(SINGLE, OURS, [run])
+    assert (found.completed, found.failed) == (1, 4)
+    assert found.failures == {"timeout": 2, "HTTP 429": 1}

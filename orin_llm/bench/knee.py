@@ -160,8 +160,10 @@ def _kind(result: Result, load_name: str) -> str:
 
 
 def _others(workload: Mapping[str, object], load_name: str) -> dict[str, object]:
-    """The settings that do not follow from the load: `single` is `concurrent` of one stream."""
-    return {k: v for k, v in workload.items() if k not in (load_name, "workload")}
+    """The settings that do not follow from the load: `single` is `concurrent` of one stream, and
+    a server gets more requests where more come at once.
+    """
+    return {k: v for k, v in workload.items() if k not in (load_name, "workload", "requests")}
 
 
 def _common(workload: Mapping[str, object], load_name: str) -> str:

@@ -62,7 +62,12 @@ def _prefill_rate(requests: Sequence[RequestRecord]) -> float | None:
 def _decode_rate(requests: Sequence[RequestRecord]) -> float | None:
     begin = max(r.token_ms[0] for r in requests)
     end = min(r.token_ms[-1] for r in requests)
-    tokens = sum(begin < at <= end for r in requests for at in r.token_ms)
+    tokens = sum(
+        r.output_tokens / len(r.token_ms)
+        for r in requests
+        for at in r.token_ms
+        if begin < at <= end
+    )
     return _rate(tokens, (end - begin) / 1e3) if tokens else None
 
 

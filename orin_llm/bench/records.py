@@ -20,11 +20,13 @@ class RequestRecord:
     Attributes:
         role: its part in the workload, such as "stream" or "long".
         submitted_ms: when it was handed over.
-        token_ms: when each token of the answer was there.
+        token_ms: when each token of the answer was there; of a server, each event with text.
         finished_ms: when it was complete.
         prompt_tokens: of the whole prompt; cached_tokens: of those, what was not computed.
         queue_ms: until it was first computed; None where that is not known.
-        error: why it failed, or "".
+        error: why it failed, or ""; error_kind: of few kinds, to be counted.
+        told_tokens: of the answer, where they were counted apart from `token_ms`: a server puts
+            several into one event, or a part of a character into none.
     """
 
     role: str
@@ -36,10 +38,12 @@ class RequestRecord:
     queue_ms: float | None = None
     preemptions: int = 0
     error: str = ""
+    error_kind: str = ""
+    told_tokens: int | None = None
 
     @property
     def output_tokens(self) -> int:
-        return len(self.token_ms)
+        return len(self.token_ms) if self.told_tokens is None else self.told_tokens
 
     @property
     def computed_tokens(self) -> int:
@@ -53,7 +57,7 @@ class RequestRecord:
 
     @property
     def itl_ms(self) -> tuple[float, ...]:
-        """Every gap between two tokens."""
+        """Every gap between two entries of `token_ms`."""
         return tuple(later - earlier for earlier, later in pairwise(self.token_ms))
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -37,6 +38,7 @@ class Result:
         kv: the same of the KV cache; empty where nothing is paged.
         speedup: how many times as fast as this one the first contender was, pair by pair; empty
             for the first.
+        failures: how many requests failed, by the kind of their errors, where those have one.
         memory_allows: requests of this kind at once that the memory arithmetic allows
             (models/fit.py); None where nothing tells.
         repeated: each of `figures` in every repetition, in order; None where one does not have it.
@@ -59,6 +61,7 @@ class Result:
     figures: dict[str, Spread]
     kv: dict[str, Spread]
     speedup: dict[str, Spread]
+    failures: dict[str, int] = field(default_factory=dict)
     memory_allows: int | None = None
     repeated: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
     itl_histogram: Histogram | None = None
@@ -129,6 +132,7 @@ class Conditions:
             figures=spreads(repeated),
             kv=spreads([kv_figures(run) for run in runs]),
             speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
+            failures=dict(Counter(r.error_kind for r in requests if r.error_kind).most_common()),
             memory_allows=self.memory_allows,
             repeated=by_repetition(repeated),
             itl_histogram=Histogram.of([gap for r in requests if not r.error for gap in r.itl_ms]),
