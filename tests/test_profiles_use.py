@@ -20,7 +20,7 @@ from orin_llm.engine import EngineConfig
 from orin_llm.errors import UsageError
 from orin_llm.profiles.file import profile_text
 from orin_llm.profiles.here import key_here
-from orin_llm.profiles.key import key_of
+from orin_llm.profiles.key import key_of, machine_key
 from orin_llm.profiles.profile import Profile
 from orin_llm.profiles.store import ProfileStore
 
@@ -175,9 +175,10 @@ def test_the_key_of_a_board_is_its_module_mode_and_clocks(
     machine = boards.jetson(tmp_path, boards.AGX_64_JP6)
     monkeypatch.setenv("PATH", machine.path)
     stamp = read_stamp(machine.root)
-    key = key_of(tiny_model, replace(stamp, gpu="Orin"), on_gpu=True)
+    stamp = replace(stamp, gpu="Orin")
+    key = key_of(tiny_model, machine_key(stamp, on_gpu=True))
     assert (key.module, key.mode, key.gpu_units, key.emc_cap_mhz, key.gpu, key.model) == (
         "p3701-0005", "MODE_30W", 4, 3199, "Orin", "tiny",
     )  # fmt: skip
-    without = key_of(tiny_model, replace(stamp, gpu="Orin"), on_gpu=False)
+    without = machine_key(stamp, on_gpu=False)
     assert (without.gpu, without.gpu_units) == (None, None)

@@ -47,6 +47,9 @@ SUBCOMMANDS = {
         "orin_llm.cli.imatrix", "imatrix", MODELS, "Learn from a text what quantizing should keep."
     ),
     "bench": Subcommand("orin_llm.cli.bench", "bench", MACHINE, "Measure speed and memory."),
+    "profile": Subcommand(
+        "orin_llm.cli.profile", "app", MACHINE, "List, show and exchange tuned settings."
+    ),
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
     ),

@@ -11,7 +11,7 @@ import typer
 
 from orin_llm.cli.json_output import print_json
 from orin_llm.cli.numbers import counted
-from orin_llm.errors import ModelFileError, OrinError, UsageError
+from orin_llm.errors import ModelFileError, OrinError
 
 if TYPE_CHECKING:
     from orin_llm.models.store import Store
@@ -96,24 +96,18 @@ def remove_models(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Remove models, and what unfinished pulls of them left."""
+    from orin_llm.cli.confirm import confirmed
     from orin_llm.host.units import size_text
 
     store = _store()
     unknown = [n for n in names if not store.has(n) and not store.partial_folder(n).is_dir()]
     if unknown:
         raise ModelFileError(f"not in the store: {', '.join(unknown)}; nothing was removed")
-    if not yes and not _confirmed(f"Remove {', '.join(names)}?"):
+    if not yes and not confirmed(f"Remove {', '.join(names)}?"):
         raise OrinError("nothing was removed")
     for name in dict.fromkeys(names):
         freed = store.remove(name)
         print(f"removed {name} ({size_text(freed)})", file=sys.stderr)
-
-
-def _confirmed(question: str) -> bool:
-    if not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
-        raise UsageError("there is no terminal to ask on: say --yes to remove without a question")
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 @app.command("show", rich_help_panel=INSPECT)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from orin_llm.errors import UsageError
 from orin_llm.profiles.file import read_profile
-from orin_llm.profiles.key import ProfileKey, differences, key_of
+from orin_llm.profiles.key import ProfileKey, differences, key_of, machine_key
 from orin_llm.profiles.match import Match, find
 from orin_llm.profiles.profile import Profile, values_text
 from orin_llm.profiles.store import SUFFIX, ProfileStore
@@ -51,12 +51,22 @@ def key_here(model: Path, gpu_layers: int = ALL_LAYERS, root: Path = Path("/")) 
     Raises:
         ModelFileError: the file is missing or damaged.
     """
+    return key_of(model, machine_here(gpu_layers, root))
+
+
+def machine_here(gpu_layers: int = ALL_LAYERS, root: Path = Path("/")) -> ProfileKey:
+    """The same of no model: its name and fingerprint are empty."""
     from orin_llm import _native
     from orin_llm.device.stamp import read_stamp
 
     stamp = read_stamp(root)
     computes = bool(_native.build_info()["cuda"]) and stamp.gpu is not None
-    return key_of(model, stamp, on_gpu=computes and gpu_layers != 0)
+    return machine_key(stamp, on_gpu=computes and gpu_layers != 0)
+
+
+def is_file(wanted: str) -> bool:
+    """Whether what the user names is a file, not a profile of the store."""
+    return "/" in wanted or wanted.endswith(SUFFIX)
 
 
 def find_here(model: Path, gpu_layers: int, store: ProfileStore | None = None) -> Match:
@@ -80,7 +90,7 @@ def named(wanted: str, model: Path, gpu_layers: int, store: ProfileStore | None 
     """
     if not wanted.strip():
         raise UsageError("the profile's name is empty: `orin-llm profile list` shows all")
-    if "/" in wanted or wanted.endswith(SUFFIX):
+    if is_file(wanted):
         profile = read_profile(Path(wanted).expanduser())
     else:
         profile = (store or ProfileStore()).read(wanted).profile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,19 +100,26 @@ def differences(there: ProfileKey, here: ProfileKey) -> tuple[Difference, ...]:
     )
 
 
-def key_of(model: Path, stamp: Stamp, *, on_gpu: bool) -> ProfileKey:
-    """The key of this machine with that model.
+def key_of(model: Path, machine: ProfileKey) -> ProfileKey:
+    """The key of a model on a machine.
 
     Args:
         model: a GGUF file, or the first one of a split model.
-        stamp: the machine as it is set now.
-        on_gpu: whether the engine computes on its GPU.
 
     Raises:
         ModelFileError: the file is missing or damaged.
     """
     from orin_llm.engine.fingerprint import model_fingerprint
 
+    return replace(machine, model=model_name(model), fingerprint=model_fingerprint(model))
+
+
+def machine_key(stamp: Stamp, *, on_gpu: bool) -> ProfileKey:
+    """The key of a machine as it is set, without a model.
+
+    Args:
+        on_gpu: whether the engine computes on its GPU.
+    """
     cap = stamp.emc_cap_mhz
     return ProfileKey(
         board=stamp.board,
@@ -123,8 +130,8 @@ def key_of(model: Path, stamp: Stamp, *, on_gpu: bool) -> ProfileKey:
         gpu=stamp.gpu if on_gpu else None,
         cpu=stamp.cpu,
         cores=stamp.cores,
-        model=model_name(model),
-        fingerprint=model_fingerprint(model),
+        model="",
+        fingerprint="",
     )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.disk import replacing
-from orin_llm.models.names import normalise
+from orin_llm.models.names import derive, normalise
 from orin_llm.models.store import data_folder
 from orin_llm.profiles.file import profile_text, read_profile
 from orin_llm.profiles.profile import Profile
@@ -118,13 +118,18 @@ class ProfileStore:
 
         Raises UsageError where there is none.
         """
-        path, shipped = self._place(name)
-        if shipped:
-            raise UsageError(f"{name} ships with orin-llm and stays; --no-profile leaves it out")
+        path = self.require_own(name)
         try:
             path.unlink()
         except OSError as error:
             raise self._unusable(error) from error
+        return path
+
+    def require_own(self, name: str) -> Path:
+        """The file of the user's profile of that name; UsageError where there is none."""
+        path, shipped = self._place(name)
+        if shipped:
+            raise UsageError(f"{name} ships with orin-llm and stays; --no-profile leaves it out")
         return path
 
     def free_name(self, wanted: str) -> str:
@@ -152,6 +157,14 @@ class ProfileStore:
             f"the profiles in {self.root} cannot be used: {why}. ORIN_LLM_PROFILES names another "
             "folder"
         )
+
+
+def name_of_file(path: Path) -> str:
+    """The name that a profile gets from its file's; UsageError where none can be made of it."""
+    try:
+        return derive(path.name.removesuffix(SUFFIX))
+    except UsageError:
+        raise UsageError(f"no name can be made of {path.name!r}: choose one with --name") from None
 
 
 def profile_name(name: str) -> str:
