@@ -49,3 +49,9 @@ class StateFileError(OrinError):
     """A state file that is damaged, cannot be read or written, or does not fit the engine."""
 
     exit_code = 3
+
+
+class ResultFileError(OrinError):
+    """A file of a benchmark's results that is damaged or something else."""
+
+    exit_code = 3

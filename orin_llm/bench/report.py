@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -13,12 +14,15 @@ from orin_llm.bench.markdown import to_markdown
 from orin_llm.bench.result import R, Report, Reported, Result
 from orin_llm.bench.start_markdown import starts_to_markdown
 from orin_llm.bench.start_result import StartResult
+from orin_llm.bench.versus_markdown import versus_to_markdown
 
+# An array of numbers, written over many lines; a text in JSON has no line break.
+_NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")
 _PICTURED = ("itl_histogram", "timeline")
 
 
 def to_json(report: Report[R]) -> str:
-    """One object: the environment, `results`, and `sweeps` of the load where there are any."""
+    """One object: the environment, `results`; `sweeps` of the load and `versus` where they are."""
     found: dict[str, Any] = {
         **report.environment,
         "results": [result.to_dict() for result in report.results],
@@ -26,7 +30,13 @@ def to_json(report: Report[R]) -> str:
     swept = sweeps([result for result in report.results if isinstance(result, Result)])
     if swept:
         found["sweeps"] = [sweep.to_json() for sweep in swept]
-    return json.dumps(found, indent=2) + "\n"
+    if report.versus is not None:
+        found["versus"] = report.versus.to_json()
+    return _NUMBERS.sub(_on_one_line, json.dumps(found, indent=2)) + "\n"
+
+
+def _on_one_line(numbers: re.Match[str]) -> str:
+    return " ".join(numbers[0].split())
 
 
 def to_jsonl(report: Report[R]) -> str:
@@ -67,8 +77,10 @@ def flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]
 
 def _to_markdown(report: Report[Any]) -> str:
     if all(isinstance(result, StartResult) for result in report.results):
-        return starts_to_markdown(report)
-    return to_markdown(report)
+        text = starts_to_markdown(report)
+    else:
+        text = to_markdown(report)
+    return text + (f"\n{versus_to_markdown(report.versus)}" if report.versus else "")
 
 
 FORMATS: dict[str, Callable[[Report[Any]], str]] = {

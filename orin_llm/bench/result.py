@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from orin_llm.bench.distribution import Distribution, Spread
 from orin_llm.bench.histogram import Histogram
@@ -21,6 +21,9 @@ from orin_llm.bench.metrics import (
 from orin_llm.bench.records import Run
 from orin_llm.bench.timeline import Timeline, timeline
 from orin_llm.bench.workload import Scenario
+
+if TYPE_CHECKING:
+    from orin_llm.bench.versus import Versus
 
 MAX_ERRORS = 3  # that are told; more are only counted
 
@@ -83,10 +86,15 @@ R = TypeVar("R", bound=Reported)
 
 @dataclass(frozen=True)
 class Report(Generic[R]):
-    """Results of a campaign, and what was measured where (see environment.py)."""
+    """Results of a campaign, and what was measured where (see environment.py).
+
+    Attributes:
+        versus: what comes of them against an earlier report.
+    """
 
     environment: dict[str, Any]
     results: tuple[R, ...]
+    versus: Versus | None = None
 
     @classmethod
     def joined(cls, reports: Sequence[Report[R]]) -> Report[R]:

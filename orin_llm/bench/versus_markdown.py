@@ -1,0 +1,81 @@
+"""A comparison with an earlier report for people: Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from orin_llm.bench.tables import number, table
+
+if TYPE_CHECKING:
+    from orin_llm.bench.versus import Change, Difference, Pair, Versus
+
+EXPLAINED = (
+    "Medians of the repetitions; times as fast as before (of amounts: as much), with the 95 % "
+    "interval of the ratio. The interval covers what varied between the repetitions of each, not "
+    "what changed between the two campaigns, such as the temperature or other programs."
+)
+_NAMES = {
+    "prefill_tokens_per_s": "prefill tok/s",
+    "decode_tokens_per_s": "decode tok/s",
+    "output_tokens_per_s": "output tok/s",
+    "requests_per_s": "requests/s",
+    "ttft_ms": "TTFT ms",
+    "tpot_ms": "TPOT ms",
+}
+_LEFT_OUT = ("total_tokens_per_s",)  # follows from the requests per second
+
+
+def versus_to_markdown(found: Versus) -> str:
+    """What differs, then one table of all figures, then what had no partner."""
+    rows = [_row(pair, change) for pair in found.pairs for change in _told(pair)]
+    heads = ("workload", "engine", "figure", "before", "now", "times", "95 %", "")
+    alone = [("before", found.only_before), ("now", found.only_now)]
+    parts = [
+        f"Compared with {found.path}",
+        *warnings(found),
+        *([f"program: {_list(found.program)}"] if found.program else []),
+        EXPLAINED,
+        table(*heads, rows=rows).rstrip("\n"),
+        *(f"only {when}: {'; '.join(names)}" for when, names in alone if names),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def warnings(found: Versus) -> list[str]:
+    """What makes the two hard to compare, in sentences."""
+    said = []
+    if found.conditions:
+        said.append(f"**Not measured under the same conditions**: {_list(found.conditions)}")
+    settings = dict.fromkeys(
+        f"{pair.label}: {_list(pair.differences)}" for pair in found.pairs if pair.differences
+    )
+    said += [f"**Not measured with the same settings**: {text}" for text in settings]
+    if not found.pairs:
+        said.append("**Nothing to compare**: no result has a partner.")
+    return said
+
+
+def _told(pair: Pair) -> list[Change]:
+    return [change for change in pair.changes if change.figure not in _LEFT_OUT]
+
+
+def _row(pair: Pair, change: Change) -> list[str]:
+    ratio = change.ratio
+    interval = (
+        "" if ratio.low is None or ratio.high is None else f"{ratio.low:.3f} … {ratio.high:.3f}"
+    )
+    return [
+        pair.label,
+        pair.engine,
+        _NAMES.get(change.figure, change.figure),
+        number(change.before),
+        number(change.now),
+        f"{ratio.mean:.3f}",
+        interval,
+        change.verdict,
+    ]
+
+
+def _list(differences: Sequence[Difference]) -> str:
+    return ", ".join(difference.text for difference in differences)
