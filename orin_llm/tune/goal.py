@@ -113,14 +113,12 @@ class Goal:
             (measurement.tpot_ms, bounds.max_tpot_ms),
             (measurement.power_w, bounds.max_power_w),
         )
-        return max(
-            0.0,
-            *(
-                math.inf if value is None or value <= 0 else math.log(value / bound)
-                for value, bound in pairs
-                if bound is not None
-            ),
+        beyond = (
+            math.inf if value is None or value <= 0 else math.log(value / bound)
+            for value, bound in pairs
+            if bound is not None
         )
+        return max(0.0, max(beyond, default=0.0))
 
     def to_json(self) -> dict[str, Any]:
         """The name, and the constraints by theirs."""

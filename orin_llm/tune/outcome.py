@@ -8,6 +8,7 @@ from typing import Any, Literal
 from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Candidate, Space, Value
 from orin_llm.tune.measurement import Measurement
+from orin_llm.tune.pairs import Ratio
 
 State = Literal["measured", "pruned", "failed", "drifted"]
 Decision = Literal["better", "noise", "default", "infeasible", "unfinished"]
@@ -37,18 +38,19 @@ class Trial:
 
     Attributes:
         number: from 1, in order.
-        stage: `default`, `first look`, `round 2`, `search`, `final` …
+        stage: `default`, `grid`, `first look`, `search`, `round 1` …, `final`.
+        turn: trials of one turn were measured behind each other, the default among them.
         measurement: None where it was pruned or failed.
-        cost: relative to the default that was measured nearest to it: below 1 is better; None
-            where it has none.
+        cost: relative to the default in the same turn: below 1 is better; None where it has none.
         violations: bounds that do not hold.
         verdicts: the judge's.
         note: why it was pruned, failed or repeated; "".
-        at_s: of the bench's clock, since the search began, when it ended.
+        took_s: of the bench's clock; waiting for a cooler machine before it is part of it.
     """
 
     number: int
     stage: str
+    turn: int
     candidate: Candidate
     state: State
     measurement: Measurement | None = None
@@ -56,13 +58,14 @@ class Trial:
     violations: tuple[str, ...] = ()
     verdicts: tuple[Verdict, ...] = ()
     note: str = ""
-    at_s: float = 0.0
+    took_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """All fields; `from_json` reads it."""
         return {
             "number": self.number,
             "stage": self.stage,
+            "turn": self.turn,
             "candidate": dict(self.candidate),
             "state": self.state,
             "measurement": self.measurement.to_json() if self.measurement else None,
@@ -70,7 +73,7 @@ class Trial:
             "violations": list(self.violations),
             "verdicts": [vars(verdict) for verdict in self.verdicts],
             "note": self.note,
-            "at_s": self.at_s,
+            "took_s": self.took_s,
         }
 
     @classmethod
@@ -89,32 +92,12 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """A cost relative to the default's, with the interval that it lies in at 95 % (None: one pair
-    or none)."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-    @property
-    def is_better(self) -> bool:
-        """Significantly below 1."""
-        return self.high is not None and self.high < 1
-
-    @property
-    def is_worse(self) -> bool:
-        """Significantly above 1."""
-        return self.low is not None and self.low > 1
-
-
-@dataclass(frozen=True)
 class Standing:
     """A candidate after all its trials.
 
     Attributes:
         measurement: all its repetitions.
-        cost: None where none could be told.
+        cost: relative to the default, turn by turn; None where none could be told.
     """
 
     candidate: Candidate

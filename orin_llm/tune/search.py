@@ -2,49 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+import math
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 
+from orin_llm.errors import UsageError
 from orin_llm.tune.bench import Bench
 from orin_llm.tune.goal import Goal
-from orin_llm.tune.knobs import Space
+from orin_llm.tune.judge import ruled_out
+from orin_llm.tune.knobs import Candidate, Space
 from orin_llm.tune.outcome import Outcome, Trial
+from orin_llm.tune.plan import Plan, Progress
+from orin_llm.tune.screen import predictions, star
+from orin_llm.tune.session import FINAL, Session
+from orin_llm.tune.standings import final_ratio, log_cost, outcome, ranked, winner
+from orin_llm.tune.study import Study
+from orin_llm.tune.suggest import Suggestions
 
+__all__ = ["SMALL", "Plan", "Progress", "Tuner"]
 
-@dataclass(frozen=True)
-class Plan:
-    """How the search goes.
-
-    Attributes:
-        full: measure every combination with all repetitions, for a reference.
-        repetitions: of a candidate that is measured fully, and pairs of the last comparison.
-        most_trials: of a space too large for every combination; None: some, by its size.
-        time_limit_s: after which no further trial begins, except the last comparison; None: none.
-        seed: of what is drawn.
-    """
-
-    full: bool = False
-    repetitions: int = 5
-    most_trials: int | None = None
-    time_limit_s: float | None = None
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far it is.
-
-    Attributes:
-        stage: as in the trials.
-        done, total: repetitions; `total` is what the plan comes to as it looks now.
-        left_s: seconds that are left, by what a repetition took so far; None at the start.
-    """
-
-    stage: str
-    done: int
-    total: int
-    left_s: float | None
+SMALL = 100  # combinations, at most, that are all looked at
+_IN_A_TURN = 4  # candidates between two measurements of the default
+_AGAIN = 2  # times that a candidate of a turn with a drift is measured again
+_SHARE = 0.4  # of a small grid that is measured, at most, beside one knob at a time
+_MARGIN = 0.10  # by which a prediction may be beyond the best, for its candidate to be measured
+_LEAST_TRIALS = 30  # of a large space
+_FINALISTS = 2
+_MOST_PAIRS = 3  # times the repetitions of the plan
 
 
 class Tuner:
@@ -55,30 +39,227 @@ class Tuner:
         space: Space,
         goal: Goal,
         bench: Bench,
-        study: Path | None = None,
+        study: Study | None = None,
         plan: Plan | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """Open the study, a SQLite file: trials that it has already are not measured again.
+        """Prepare; nothing is measured before `run()`.
 
         Args:
-            study: None keeps the trials in memory.
+            study: trials that it has already are not measured again; None keeps them in memory.
             say: told what is measured next, in one line.
-
-        Raises:
-            UsageError: the study is of another space, goal or machine, or no study.
         """
-        raise NotImplementedError
+        self.plan = plan or Plan()
+        self._session = Session(space, goal, bench, study or Study.open(None, space, goal, {}), say)
+        self._space = space
+        self._finished = False
+        self._stage = "default"
+        self._left = 0  # repetitions that are still planned, by the stage under way
 
     @property
     def progress(self) -> Progress:
         """How far it is."""
-        raise NotImplementedError
-
-    def run(self) -> Iterator[Trial]:
-        """Each trial when it has ended, pruned and failed ones, too."""
-        raise NotImplementedError
+        done = self._session.repetitions
+        left_s = self._session.elapsed_s / done * self._left if done else None
+        return Progress(self._stage, done, done + self._left, left_s)
 
     def outcome(self) -> Outcome:
         """What follows from the trials so far."""
-        raise NotImplementedError
+        return outcome(self._session, full=self.plan.full, finished=self._finished)
+
+    def run(self) -> Iterator[Trial]:
+        """Each trial when it has ended, pruned and failed ones, too.
+
+        Raises:
+            OrinError: the default cannot be measured.
+            UsageError: the goal needs readings that there are none of.
+        """
+        self._left = self._expected()
+        yield from self._session.turn("default", [], 2)
+        self._require_readings()
+        if self.plan.full:
+            yield from self._all()
+        else:
+            is_small = self._space.combinations <= SMALL
+            yield from self._first_look() if is_small else self._search()
+            contenders = yield from self._rounds()
+            yield from self._last_comparison(contenders)
+        self._finished, self._left = True, 0
+
+    # Stages
+
+    def _all(self) -> Iterator[Trial]:
+        """The reference: everything, with all repetitions."""
+        others = [c for c in self._space.candidates() if c != self._space.default]
+        yield from self._measure("grid", others, self.plan.repetitions)
+
+    def _first_look(self) -> Iterator[Trial]:
+        """One knob at a time; then, of the others, those that these make look promising."""
+        stage = "first look"
+        alone = [*star(self._space)]
+        yield from self._measure(stage, alone, 1, judged=True)
+        rest = [c for c in self._space.candidates() if c != self._space.default and c not in alone]
+        room = self.plan.most_trials or len(alone) + math.ceil(_SHARE * self._space.combinations)
+        room -= len(alone)
+        while rest and self._has_time():
+            rest, known = self._reachable(rest), self._known()
+            predicted = dict(zip(rest, predictions(self._space, known, rest), strict=True))
+            limit = min(known.values()) + max(_MARGIN, 3 * self._session.noise)
+            rest.sort(key=lambda c: predicted[c])
+            chosen = [c for c in rest[: min(_IN_A_TURN, max(0, room))] if predicted[c] <= limit]
+            if not chosen:
+                break
+            room -= len(chosen)
+            self._left = self._expected(min(room, len(rest)))
+            yield from self._measure(stage, chosen, 1, judged=True)
+            rest = [c for c in rest if c not in chosen]
+        for candidate in rest:
+            yield self._session.prune(stage, candidate, "not promising, by its values one by one")
+
+    def _search(self) -> Iterator[Trial]:
+        """Suggestions of Optuna, which is told of one knob at a time first."""
+        stage = "search"
+        alone = [*star(self._space)]
+        room = self.plan.most_trials or max(_LEAST_TRIALS, 2 * len(alone))
+        suggestions = Suggestions(self._space, self.plan.seed)
+        suggestions.know(self._space.default, 0.0)
+        queue = deque(alone[:room])
+        while room > 0 and self._has_time():
+            self._left = self._expected(room)
+            batch = [queue.popleft() for _ in range(min(len(queue), _IN_A_TURN, room))]
+            while len(batch) < min(_IN_A_TURN, room) and not queue:
+                asked = suggestions.ask()
+                if asked is None:
+                    break
+                batch.append(asked)
+            if not batch:
+                return
+            room -= len(batch)
+            yield from self._measure(stage, batch, 1, judged=True)
+            for candidate in batch:
+                log = log_cost(self._session, candidate)
+                if log is None:
+                    suggestions.drop(candidate)
+                else:
+                    suggestions.know(candidate, log + self._penalty(candidate))
+
+    def _rounds(self) -> Generator[Trial, None, list[Candidate]]:
+        """More repetitions for fewer candidates, until those of the last comparison are left."""
+        known = [*self._known()]
+        contenders = self._contenders(known, max(_FINALISTS, math.ceil(len(known) / 4)))
+        number, repetitions = 1, 2
+        while len(contenders) > _FINALISTS and self._has_time():
+            self._left = self._expected(0, len(contenders))
+            yield from self._measure(f"round {number}", contenders, repetitions)
+            most = max(_FINALISTS, math.ceil(len(contenders) / 3))
+            contenders = self._contenders(contenders, most)
+            number, repetitions = number + 1, 2 * repetitions
+        return contenders[:_FINALISTS]
+
+    def _last_comparison(self, contenders: Sequence[Candidate]) -> Iterator[Trial]:
+        """The best in turns with the default, until it is clear or has been tried for long."""
+        if not contenders:
+            return
+        self._stage = FINAL
+        most = _MOST_PAIRS * self.plan.repetitions
+        for pair in range(most):
+            self._left = max(0, self.plan.repetitions - pair) * (len(contenders) + 1)
+            backwards = pair % 2 == 1
+            yield from self._session.turn(FINAL, contenders, 1, backwards=backwards)
+            if pair + 1 >= self.plan.repetitions and self._is_clear(contenders):
+                return
+
+    # Choices
+
+    def _measure(
+        self, stage: str, candidates: Sequence[Candidate], repetitions: int, *, judged: bool = False
+    ) -> Iterator[Trial]:
+        """In turns with the default; again where that drifted meanwhile."""
+        self._stage = stage
+        queue, measured = deque(candidates), Counter[Candidate]()
+        while queue:
+            batch: list[Candidate] = []
+            while queue and len(batch) < _IN_A_TURN:
+                candidate = queue.popleft()
+                reason = ruled_out(candidate, self._session.trials) if judged else ""
+                if reason and not measured[candidate]:
+                    yield self._session.prune(stage, candidate, reason)
+                else:
+                    batch.append(candidate)
+            if batch and self._has_time():
+                for trial in self._session.turn(stage, batch, repetitions):
+                    self._left = max(0, self._left - repetitions)
+                    yield trial
+                measured.update(batch)
+            suspects = [c for c in self._session.suspects if measured[c] <= _AGAIN]
+            queue.extend(c for c in suspects if c in measured)
+            self._session.suspects = ()
+
+    def _contenders(self, among: Sequence[Candidate], most: int) -> list[Candidate]:
+        """The best of some, as many as may turn out to be the best of all; not the default."""
+        default = self._space.default
+        known = self._known()
+        order = [c for c in ranked(self._session, among) if c != default]
+        if not order:
+            return []
+        held = [c for c in order if self._penalty(c) == 0]
+        if self._penalty(default) == 0:
+            limit = 0.0 + max(0.01, 2 * self._session.noise)
+            held = [c for c in held if known[c] < limit]
+        if not held:
+            return []
+        if len(self._session.logs(held[0])) < 3:  # one look may have been lucky by any amount
+            return held[:most]
+        near = known[held[0]] + max(0.03, 3 * self._session.noise)
+        return [c for c in held if known[c] <= near][:most]
+
+    def _is_clear(self, contenders: Sequence[Candidate]) -> bool:
+        ratio = final_ratio(self._session, winner(self._session, contenders))
+        return ratio is None or ratio.is_below_one or ratio.is_above_one or ratio.value > 0.995
+
+    def _reachable(self, rest: Sequence[Candidate]) -> list[Candidate]:
+        """Those without a value that failed, or was ruled out, when it was all that was other."""
+        default = self._space.default
+        gone = {t.candidate for t in self._session.trials if t.state in ("pruned", "failed")}
+        gone -= {*self._known()}
+        return [
+            candidate
+            for candidate in rest
+            if not any(default.having(name, value) in gone for name, value in candidate.pairs)
+        ]
+
+    def _known(self) -> dict[Candidate, float]:
+        """Log costs of what was measured."""
+        logs = {c: log_cost(self._session, c) for c in self._session.measured()}
+        return {candidate: log for candidate, log in logs.items() if log is not None}
+
+    def _penalty(self, candidate: Candidate) -> float:
+        measurement = self._session.measurement(candidate)
+        return self._session.goal.excess(measurement) if measurement else 0.0
+
+    def _has_time(self) -> bool:
+        limit = self.plan.time_limit_s
+        return limit is None or self._session.elapsed_s < limit
+
+    def _require_readings(self) -> None:
+        measured = self._session.measurement(self._space.default)
+        if self._session.goal.needs_power and (measured is None or measured.power_w is None):
+            raise UsageError(
+                f"the goal {self._session.goal.name} needs readings of power, and there are none "
+                "here (orin-llm monitor --once shows what can be read): choose another goal, or "
+                "leave --power out"
+            )
+
+    def _expected(self, looks: int | None = None, contenders: int | None = None) -> int:
+        """Repetitions that are still to come, roughly."""
+        plan, size = self.plan, self._space.combinations
+        if plan.full:
+            return math.ceil((size - 1) * (1 + 1 / _IN_A_TURN) * plan.repetitions)
+        alone = sum(len(knob.values) - 1 for knob in self._space.knobs)
+        if looks is None:
+            looks = alone + math.ceil(_SHARE * size) if size <= SMALL else 2 * alone
+            looks = plan.most_trials or min(size, looks)
+        if contenders is None:
+            contenders = max(_FINALISTS, math.ceil((alone + looks) / 8))
+        turns = math.ceil(looks / _IN_A_TURN)
+        return looks + turns + 3 * contenders + (_FINALISTS + 1) * plan.repetitions

@@ -1,0 +1,150 @@
+"""Every trial on disk: a SQLite file that Optuna's tools can open, and a search can go on from."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from orin_llm.errors import UsageError
+from orin_llm.host.locking import file_lock
+from orin_llm.tune.goal import Goal
+from orin_llm.tune.knobs import Space
+from orin_llm.tune.outcome import Trial
+
+if TYPE_CHECKING:
+    import optuna
+
+_NAME = "orin-llm tune"
+_ABOUT, _TRIAL = "about", "trial"
+
+
+class Study:
+    """The trials of one search. With a file, each is in it as soon as it has ended.
+
+    A `with` block lets go of the file.
+    """
+
+    def __init__(self, study: optuna.Study, trials: list[Trial], held: ExitStack) -> None:
+        self._study = study
+        self._held = held
+        self.trials = trials
+
+    @classmethod
+    def open(cls, path: Path | None, space: Space, goal: Goal, about: Mapping[str, Any]) -> Study:
+        """Make a study, or go on with the one in the file.
+
+        Args:
+            path: None keeps the trials in memory.
+            about: what else must be the same to go on: the model, the machine, the workload.
+
+        Raises:
+            UsageError: the file is of another search (the message says what differs), is no
+                study, cannot be written, or another process uses it.
+        """
+        optuna = import_optuna()
+        described = _described(space, goal, about)
+        with ExitStack() as stack:
+            try:
+                storage = None if path is None else _storage(path, stack)
+                study = optuna.create_study(
+                    study_name=_NAME, storage=storage, load_if_exists=True, direction="minimize"
+                )
+                known = study.user_attrs.get(_ABOUT)
+                if known is None:
+                    study.set_user_attr(_ABOUT, described)
+                trials = [Trial.from_json(json.loads(t.user_attrs[_TRIAL])) for t in study.trials]
+            except (OSError, KeyError, TypeError, ValueError, optuna.exceptions.OptunaError) as e:
+                raise UsageError(f"{path} is no study that can be gone on with: {e}") from None
+            except Exception as error:  # of the library that reads SQLite, by whatever name
+                raise UsageError(_unreadable(path, error)) from None
+            if known is not None and known != described:
+                raise UsageError(
+                    f"{path} is of another search ({_difference(known, described)}): begin anew "
+                    "(--fresh), or name another file"
+                )
+            return cls(study, trials, stack.pop_all())
+
+    def add(self, trial: Trial) -> None:
+        """Keep a trial that has ended.
+
+        Raises:
+            UsageError: the file cannot be written any more.
+        """
+        optuna = import_optuna()
+        states = {"measured": optuna.trial.TrialState.COMPLETE}
+        state = states.get(trial.state, optuna.trial.TrialState.PRUNED)
+        if trial.cost is None:
+            state = optuna.trial.TrialState.PRUNED
+        params = dict(trial.candidate)
+        frozen = optuna.trial.create_trial(
+            state=state,
+            params=params,
+            distributions={
+                name: optuna.distributions.CategoricalDistribution([value])
+                for name, value in params.items()
+            },
+            value=trial.cost if state == optuna.trial.TrialState.COMPLETE else None,
+            user_attrs={_TRIAL: json.dumps(trial.to_json(), allow_nan=False)},
+        )
+        try:
+            self._study.add_trial(frozen)
+        except Exception as error:
+            raise UsageError(f"a trial cannot be kept: {error}") from None
+        self.trials.append(trial)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._held.close()
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def import_optuna() -> Any:
+    """Optuna, quiet: it is only imported where it is used."""
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    warnings.filterwarnings("ignore", category=optuna.exceptions.ExperimentalWarning)
+    return optuna
+
+
+def _storage(path: Path, stack: ExitStack) -> Any:
+    def refuse() -> None:
+        raise UsageError(f"{path} is in use by another process: wait for it, or name another file")
+
+    optuna = import_optuna()
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file for the study")
+    stack.enter_context(file_lock(path.with_name(f"{path.name}.lock"), refuse))
+    return optuna.storages.RDBStorage(f"sqlite:///{path.absolute()}")
+
+
+def _described(space: Space, goal: Goal, about: Mapping[str, Any]) -> dict[str, Any]:
+    """As it comes back from JSON."""
+    knobs = {knob.name: [*map(str, knob.values), f"default {knob.default}"] for knob in space.knobs}
+    found: dict[str, Any] = json.loads(json.dumps({**about, **goal.to_json(), "knobs": knobs}))
+    return found
+
+
+def _difference(known: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+    names = [n for n in {**known, **described} if known.get(n) != described.get(n)]
+    return "; ".join(f"{n}: {known.get(n)} there, {described.get(n)} now" for n in names[:3])
+
+
+def _unreadable(path: Path | None, error: Exception) -> str:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return f"{path} cannot be used as a study: {reason}: name another file, or begin anew (--fresh)"
