@@ -116,12 +116,14 @@ inline pybind11::list to_list(const std::vector<StepRecord> & records) {
     using namespace pybind11::literals;
     pybind11::list result;
     for (const StepRecord & record : records) {
-        result.append(pybind11::dict("number"_a = record.number, "started_ms"_a = record.started_ms,
-                                     "duration_ms"_a = record.duration_ms, "compute_ms"_a = record.compute_ms,
-                                     "sampling_ms"_a = record.sampling_ms, "n_prompt_tokens"_a = record.n_prompt_tokens,
-                                     "n_decode_tokens"_a = record.n_decode_tokens, "kv_tokens"_a = record.kv_tokens,
-                                     "kv_bytes_used"_a = record.kv_bytes_used,
-                                     "kv_bytes_committed"_a = record.kv_bytes_committed));
+        result.append(pybind11::dict(
+            "number"_a = record.number, "started_ms"_a = record.started_ms, "duration_ms"_a = record.duration_ms,
+            "compute_ms"_a = record.compute_ms, "sampling_ms"_a = record.sampling_ms,
+            "n_prompt_tokens"_a = record.n_prompt_tokens, "n_decode_tokens"_a = record.n_decode_tokens,
+            "kv_tokens"_a = record.kv_tokens, "kv_bytes_used"_a = record.kv_bytes_used,
+            "kv_bytes_committed"_a = record.kv_bytes_committed, "kv_lookups"_a = record.kv_lookups,
+            "kv_misses"_a = record.kv_misses, "kv_evictions"_a = record.kv_evictions,
+            "preemptions"_a = record.preemptions, "publish_ms"_a = record.publish_ms));
     }
     return result;
 }

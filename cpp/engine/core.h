@@ -68,6 +68,8 @@ class Core {
     bool start_next();
     const StepBatch & plan(Step & step, double now);
     void note_plan(Step & step, const StepBatch & batch, double now);
+    void note_given_up(Step & step);
+    void note_started(const Step & step);
     void start(Step & step, const StepBatch & batch);
     void take_fewer_pages(const KvFull & shortage);
     void take_all_pages();
@@ -91,6 +93,8 @@ class Core {
     const std::vector<bool> is_end_token_;  // [n_vocab]
     Doorbells doorbells_;
     std::unordered_map<RequestId, RequestPtr> requests_;
+    int64_t n_evicted_ = 0;  // pages that were given up for the steps that were started
+    int64_t n_preempted_ = 0;
     bool has_new_requests_ = false;  // that were not published
 
     std::array<Step, 2> steps_;

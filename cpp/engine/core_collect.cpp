@@ -102,6 +102,7 @@ void Core::note_computed(Step & step) {
 }
 
 void Core::finish(Step & step, std::vector<DrawnOutput> & drawn) {
+    const double collected = now_ms();
     auto held = ledger_.hold();
     const double started = now_ms();
     sampled_.clear();
@@ -112,7 +113,12 @@ void Core::finish(Step & step, std::vector<DrawnOutput> & drawn) {
         const bool ends = failed || (may_end && is_end_token_[static_cast<size_t>(token)]);
         sampled_.push_back({failed ? 0 : token, ends});
     }
-    const std::vector<RequestId> & finished = stepper_->scheduler().finish_step(sampled_);
+    Scheduler & scheduler = stepper_->scheduler();
+    const PageCounters before = scheduler.kv().counters();
+    const std::vector<RequestId> & finished = scheduler.finish_step(sampled_);
+    const PageCounters after = scheduler.kv().counters();
+    step.record.kv_lookups = after.lookups - before.lookups;
+    step.record.kv_misses = after.misses - before.misses;
     const double decided = now_ms();
     ledger_.counts().times.plan_ms += decided - started;
     hand_out(step, drawn);
@@ -136,6 +142,7 @@ void Core::finish(Step & step, std::vector<DrawnOutput> & drawn) {
     ledger_.publish(*stepper_);
     step.record.started_ms = std::max(step.record.started_ms, last_done_ms_);
     step.record.duration_ms = done - step.record.started_ms;
+    step.record.publish_ms = done - collected;
     last_done_ms_ = done;
     ledger_.log(step.record);
     held.unlock();

@@ -56,6 +56,7 @@ bool Core::start_next() {
         return false;
     }
     n_under_way_++;
+    note_started(step);
     return true;
 }
 
@@ -102,9 +103,22 @@ void Core::note_plan(Step & step, const StepBatch & batch, double now) {
         }
         first_row += part.n_tokens;
     }
+    note_given_up(step);
     step.record.started_ms = now;
     step.record.n_decode_tokens = batch.n_decode_rows;
     step.record.n_prompt_tokens = static_cast<int32_t>(batch.rows.size()) - batch.n_decode_rows;
+}
+
+// What was given up for steps that were not started is the next one's.
+void Core::note_given_up(Step & step) {
+    Scheduler & scheduler = stepper_->scheduler();
+    step.record.kv_evictions = scheduler.kv().counters().evictions - n_evicted_;
+    step.record.preemptions = scheduler.counters().preempted - n_preempted_;
+}
+
+void Core::note_started(const Step & step) {
+    n_evicted_ += step.record.kv_evictions;
+    n_preempted_ += step.record.preemptions;
 }
 
 void Core::start(Step & step, const StepBatch & batch) {

@@ -50,6 +50,11 @@ struct StepRecord {
     int64_t kv_tokens;  // in used pages
     int64_t kv_bytes_used;
     int64_t kv_bytes_committed;
+    int64_t kv_lookups;    // as PageCounters has them; 0 where nothing is paged
+    int64_t kv_misses;     // of them
+    int64_t kv_evictions;  // since the step before was planned
+    int64_t preemptions;   // likewise
+    double publish_ms;     // from the drawn tokens to the end: what follows from them, and handing them out
 };
 
 using StepLog = NumberedLog<StepRecord, 4096>;

@@ -44,6 +44,9 @@ void Ledger::log(StepRecord record) {
     record.kv_tokens = published_.pages.tokens;
     record.kv_bytes_used = published_.pages.used * published_.page_bytes;
     record.kv_bytes_committed = published_.committed_bytes;
+    if (published_.page_bytes == 0) {
+        record.kv_lookups = record.kv_misses = record.kv_evictions = 0;
+    }
     log_.add(record);
     (record.n_prompt_tokens > 0 ? counts_.bytes_after_prefill : counts_.bytes_after_decode) = record.kv_bytes_used;
     published_.bytes_after_prefill = counts_.bytes_after_prefill;

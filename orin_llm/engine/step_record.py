@@ -20,6 +20,15 @@ class StepRecord:
         kv_tokens: in pages that a sequence holds, after the step; shared ones once.
         kv_bytes_used: of those pages.
         kv_bytes_committed: that the KV cache has of the system.
+        kv_lookups: pages that attention read, summed over the sequences whose tokens it computed.
+        kv_misses: of them, those that were taken or copied for this step.
+        kv_evictions: cached pages that were given up since the step before was planned.
+        preemptions: requests that had to give way since then.
+        publish_ms: the end of `duration_ms`, after computation and sampling: what follows from the
+            drawn tokens, and handing them out.
+
+    Where nothing is paged the numbers of pages are 0. Steps that failed are in no record; what was
+    given up for one that could not be started is counted with the next.
     """
 
     number: int
@@ -32,6 +41,11 @@ class StepRecord:
     kv_tokens: int
     kv_bytes_used: int
     kv_bytes_committed: int
+    kv_lookups: int = 0
+    kv_misses: int = 0
+    kv_evictions: int = 0
+    preemptions: int = 0
+    publish_ms: float = 0.0
 
     @property
     def host_ms(self) -> float:

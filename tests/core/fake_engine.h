@@ -130,6 +130,7 @@ class LateComputer : public Computer {
     }
 
     int32_t max_steps_under_way() const override { return 2; }
+    KvUse kv_use() const override { return {1, 0}; }
     void forget() override {
         CHECK(under_way_.empty());
         trace += 'f';
@@ -142,6 +143,7 @@ class LateComputer : public Computer {
     }
 
     size_t n_under_way() const { return under_way_.size(); }
+    int64_t n_steps() const { return n_steps_; }  // whose fate is known
 
     std::string trace;              // a letter for every call
     std::map<int64_t, Fate> fates;  // of steps by number, from 0; where none is given, it is random

@@ -263,6 +263,53 @@ void steps_in_the_log_do_not_overlap() {
     }
 }
 
+// Of all steps in the log, what they counted.
+StepRecord total(const Engine & engine) {
+    StepRecord sum{};
+    for (const StepRecord & step : engine.core->ledger().steps_after(0)) {
+        sum.kv_lookups += step.kv_lookups;
+        sum.kv_misses += step.kv_misses;
+        sum.kv_evictions += step.kv_evictions;
+        sum.preemptions += step.preemptions;
+        CHECK(step.publish_ms > 0.0 && step.publish_ms <= step.duration_ms);
+    }
+    return sum;
+}
+
+void what_the_steps_count_adds_up_to_what_the_engine_counts() {
+    Engine engine;
+    engine.submit(std::vector<int32_t>(60, 9), 2);
+    engine.run();
+    engine.computer->n_pages_with_memory = 8;
+    for (int32_t i = 1; i <= 3; i++) {
+        engine.submit(std::vector<int32_t>(20, i), 35);
+    }
+    engine.run();
+    const StepRecord sum = total(engine);
+    const EngineStats stats = engine.core->ledger().stats();
+    CHECK(engine.computer->trace.find('m') != std::string::npos);
+    CHECK(sum.preemptions == stats.scheduler.preempted && sum.preemptions > 0);
+    CHECK(sum.kv_evictions == stats.pages.evictions && sum.kv_evictions > 0);
+    CHECK(sum.kv_lookups == stats.pages.lookups && sum.kv_misses == stats.pages.misses && sum.kv_misses > 0);
+}
+
+void what_was_given_up_for_a_step_that_could_not_be_started_is_counted_with_the_next() {
+    Engine engine;
+    for (int32_t i = 1; i <= 2; i++) {
+        engine.submit(std::vector<int32_t>(60, i), 2);
+        engine.run();
+    }
+    CHECK(engine.core->ledger().stats().pages.evictions == 0);
+    engine.computer->fates[engine.computer->n_steps() + 2] = Fate::start_fails;
+    engine.submit(std::vector<int32_t>(60, 3), 2);
+    engine.run();
+    const int64_t n_given_up = engine.core->stepper().scheduler().kv().counters().evictions;
+    CHECK(total(engine).kv_evictions < n_given_up);
+    engine.submit({4}, 2);
+    engine.run();
+    CHECK(total(engine).kv_evictions == n_given_up);
+}
+
 }  // namespace
 }  // namespace orin
 
@@ -282,4 +329,6 @@ int main() {
     what_is_under_way_when_the_engine_closes_is_waited_for();
     who_begins_is_in_the_statistics_while_the_first_step_is_under_way();
     steps_in_the_log_do_not_overlap();
+    what_the_steps_count_adds_up_to_what_the_engine_counts();
+    what_was_given_up_for_a_step_that_could_not_be_started_is_counted_with_the_next();
 }
