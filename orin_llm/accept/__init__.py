@@ -1,1 +1,0 @@
-"""The check before delivery: seven indicators, each measured, judged and kept as evidence."""
