@@ -50,6 +50,9 @@ SUBCOMMANDS = {
     "profile": Subcommand(
         "orin_llm.cli.profile", "app", MACHINE, "List, show and exchange tuned settings."
     ),
+    "accept": Subcommand(
+        "orin_llm.cli.accept", "accept", MACHINE, "Check a model before it is delivered."
+    ),
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
     ),

@@ -1,0 +1,1 @@
+"""The check before delivery: seven indicators, each measured, judged and kept as evidence."""

@@ -1,0 +1,66 @@
+"""Measures what quantizing cost: the model's perplexity over the reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from orin_llm.accept import figures
+from orin_llm.accept.figures import Figures
+from orin_llm.accept.plan import Plan
+from orin_llm.engine.loaded_model import read_model_header
+from orin_llm.errors import UsageError
+from orin_llm.models.describe import quant
+from orin_llm.quality.base_logits import BaseLogits
+from orin_llm.quality.compare import Opener, Side, compare_models
+
+UNQUANTIZED = ("F32", "F16", "BF16")
+NO_REFERENCE = (
+    "nothing to compare with: name the unquantized model (--reference MODEL), or what "
+    "`orin-llm perplexity MODEL --save-logits FILE` wrote of it (--logits FILE)"
+)
+
+
+def require_unquantized(reference: Path) -> None:
+    """UsageError where a reference is itself quantized; ModelFileError where it is no model."""
+    kind = quant(read_model_header(reference), reference.name)
+    if kind not in UNQUANTIZED:
+        raise UsageError(
+            f"--reference {reference} is {kind}: what quantizing cost is told by a model of "
+            f"{', '.join(UNQUANTIZED[:-1])} or {UNQUANTIZED[-1]}"
+        )
+
+
+def measure_perplexity(
+    plan: Plan, opener: Opener, on_window: Callable[[int, int], None]
+) -> tuple[Figures, dict[str, Any]]:
+    """Compare both on the text, window by window.
+
+    PRECOND: the plan has a reference.
+
+    Raises:
+        OrinError: a model cannot be loaded beside the other, a step failed, or the vocabularies
+            differ.
+    """
+    shape, reference = plan.shapes.perplexity, plan.reference
+    assert reference is not None
+    tokens = shape.window_tokens
+    if isinstance(reference, BaseLogits):
+        tokens = int(reference.tokens.shape[1])
+    model = Side(plan.model, replace(plan.config, n_ctx=tokens))
+    found = compare_models(
+        reference, model, plan.text, most=shape.windows, on_window=on_window, opener=opener
+    )
+    comparison = found.comparison
+    raw = {
+        "model": found.model,
+        "reference": found.reference,
+        "windows": len(found.windows),
+        "window_tokens": found.windows.window_tokens,
+        "nlls": comparison.nlls.tolist(),
+        "reference_nlls": comparison.reference_nlls.tolist(),
+        "kl_divergences": comparison.kl_divergences.tolist(),
+    }
+    return figures.perplexity(comparison), raw

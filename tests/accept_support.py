@@ -1,0 +1,93 @@
+"""Runs, outcomes and checks as the tests of acceptance make them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench_support import request, step
+
+from orin_llm.accept.figures import Figures
+from orin_llm.accept.indicators import INDICATORS
+from orin_llm.accept.outcome import Outcome, judge
+from orin_llm.accept.result import Acceptance
+from orin_llm.accept.thresholds import Limit
+from orin_llm.bench.records import KvUse, Run
+from orin_llm.device.reading import Reading
+
+# What a board might have told, all within the limits that ship for an AGX Orin.
+GOOD = {
+    "ttft_std_ms": 3.5,
+    "tpot_growth_ms": 1.25,
+    "prefill_gpu_percent": 97.0,
+    "memory_percent": 41.0,
+    "hit_rate_percent": 99.43,
+    "rope_out_of_bounds": 0.0,
+    "ppl_ratio": 1.02,
+    "requests_per_s": 25.0,
+}
+LIMITS = {
+    "ttft_std_ms": 15.0,
+    "tpot_growth_ms": 5.0,
+    "prefill_gpu_percent": 85.0,
+    "memory_percent": 90.0,
+    "hit_rate_percent": 99.2,
+    "rope_out_of_bounds": 0.0,
+    "ppl_ratio": 1.2,
+    "requests_per_s": 22.0,
+}
+STAMP = {
+    "kind": "jetson", "board": "a <board> & more", "module": "p3701-0005", "l4t": "36.4.3",
+    "jetpack": "6.2", "power_mode": "MAXN", "gpu_units": 8, "gpu_cap_mhz": 1300.5,
+    "emc_cap_mhz": 3199.0, "clocks_pinned": True, "gpu": None, "cpu": "Cortex", "cores": 12,
+}  # fmt: skip
+ENVIRONMENT = {
+    "version": "0.1.0", "commit": None, "llama_cpp": "llama.cpp", "upstream_commit": "0",
+    "model": {"name": "m", "quant": "Q4_K_M", "parameters": 8_030_000_000, "bytes": 1},
+    "machine": {"device": "Orin", "cpu": "Cortex", "architecture": "aarch64", "cores": 12},
+}  # fmt: skip
+
+
+def outcomes(
+    values: Mapping[str, float | None],
+    limits: Mapping[str, float] = LIMITS,
+    reason: str = "no sensor",
+) -> tuple[Outcome, ...]:
+    """An outcome of each indicator; a value of None could not be measured."""
+    found = Figures(
+        {name: value for name, value in values.items() if value is not None},
+        {"readings": 12.0},
+        {name: reason for name, value in values.items() if value is None},
+    )
+    held = {name: Limit(value, "a test") for name, value in limits.items()}
+    return tuple(
+        Outcome(
+            one, "a shape", {"requests": 3}, judge(one, found, held, "no limit"), found.beside, 5.0
+        )
+        for one in INDICATORS
+    )
+
+
+def acceptance(
+    values: Mapping[str, float | None] = GOOD,
+    limits: Mapping[str, float] = LIMITS,
+    *,
+    reason: str = "no sensor",
+    allow_unmeasured: bool = False,
+) -> Acceptance:
+    return Acceptance(ENVIRONMENT, STAMP, {}, outcomes(values, limits, reason), allow_unmeasured)
+
+
+def run_of(
+    *token_ms: Sequence[float], kv: tuple[int, int] | None = None, readings: Sequence[Reading] = ()
+) -> Run:
+    """A run with a request for each row of times, submitted at 0, and a step of prefill."""
+    use = None if kv is None else KvUse(1, 1, *kv)
+    steps = (step(1, 0, 1000, prompt=100, decode=0), step(2, 1000, 1000))
+    return Run(tuple(request(times) for times in token_ms), steps, use, tuple(readings))
+
+
+def limits_file(folder: Path, text: str) -> Path:
+    path = folder / "limits.toml"
+    path.write_text(text)
+    return path
