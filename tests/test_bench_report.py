@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 from bench_support import MiB, failed, request, run_of, step
 
+from orin_llm.bench.flat import flatten
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.records import KvUse, Run
-from orin_llm.bench.report import FORMATS, flatten
+from orin_llm.bench.report import FORMATS
 from orin_llm.bench.result import Conditions, Report, Result
 from orin_llm.bench.shared_prefix import SharedPrefix
 from orin_llm.bench.streams import Streams

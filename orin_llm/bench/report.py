@@ -1,4 +1,4 @@
-"""Results as text: one schema for JSON, JSON lines and CSV; Markdown is each kind's own."""
+"""Results as text: one schema for JSON, JSON lines and CSV; Markdown, and a page of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any
 
+from orin_llm.bench.flat import flatten
+from orin_llm.bench.html import to_html
 from orin_llm.bench.knee import sweeps
-from orin_llm.bench.markdown import to_markdown
+from orin_llm.bench.report_markdown import report_to_markdown
 from orin_llm.bench.result import R, Report, Reported, Result
-from orin_llm.bench.start_markdown import starts_to_markdown
-from orin_llm.bench.start_result import StartResult
-from orin_llm.bench.versus_markdown import versus_to_markdown
 
 # An array of numbers, written over many lines; a text in JSON has no line break.
 _NUMBERS = re.compile(r"\[\n[\s\d.,eE+\-nul]*\]")
@@ -64,28 +63,10 @@ def _in_cells(result: Reported) -> dict[str, Any]:
     return {name: value for name, value in result.to_dict().items() if name not in _PICTURED}
 
 
-def flatten(tree: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of nested mappings by their path; a list is one leaf, joined by `; `."""
-    for name, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from flatten(value, f"{path}{name}.")
-        elif isinstance(value, (list, tuple)):
-            yield path + name, "; ".join(map(str, value))
-        else:
-            yield path + name, value
-
-
-def _to_markdown(report: Report[Any]) -> str:
-    if all(isinstance(result, StartResult) for result in report.results):
-        text = starts_to_markdown(report)
-    else:
-        text = to_markdown(report)
-    return text + (f"\n{versus_to_markdown(report.versus)}" if report.versus else "")
-
-
 FORMATS: dict[str, Callable[[Report[Any]], str]] = {
-    "md": _to_markdown,
+    "md": report_to_markdown,
     "json": to_json,
     "jsonl": to_jsonl,
     "csv": to_csv,
+    "html": to_html,
 }

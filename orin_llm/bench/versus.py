@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from orin_llm.bench.flat import flatten
 from orin_llm.bench.ratios import Ratio, unpaired
-from orin_llm.bench.report import flatten
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ class Change:
 
     @property
     def verdict(self) -> str:
-        """`faster`, `slower` (of amounts: `more`, `less`), `no difference` or `not told`."""
+        """`faster`, `slower` (of amounts: `more`, `less`), `not significant` or `not told`."""
         if self.ratio.significant is None:
             return "not told"
         if not self.ratio.significant:
-            return "no difference"
+            return "not significant"
         up, down = ("faster", "slower") if _is_speed(self.figure) else ("more", "less")
         return up if self.ratio.mean > 1 else down
 

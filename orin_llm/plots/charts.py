@@ -26,6 +26,7 @@ from orin_llm.plots.drawing import (
     draw_marks,
     drawing,
     from_zero,
+    log_axis,
     new_figure,
     say_not_measured,
     scale_x,
@@ -105,9 +106,14 @@ def histogram(
     title: str,
     x_label: str,
     y_label: str = "how many",
+    log_x: bool = False,
     marks: Sequence[Mark] = (),
 ) -> Figure:
-    """How often values were met, as outlines that may lie over one another."""
+    """How often values were met, as outlines that may lie over one another.
+
+    Args:
+        log_x: equal factors are equal steps; all edges are above zero.
+    """
     with drawing():
         figure = new_figure(3.0)
         axes = figure.subplots()
@@ -117,6 +123,8 @@ def histogram(
             axes.stairs(one.counts, one.edges, color=colour, fill=True, alpha=0.16)
         if not bins:
             say_not_measured(axes)
+        if log_x and bins:
+            log_axis(axes)
         from_zero(axes, [count for one in bins for count in one.counts])
         draw_marks(axes, marks)
         axes.set(title=shortened(title), xlabel=x_label, ylabel=y_label)
@@ -131,14 +139,23 @@ def timeline(
     x_label: str,
     bands: Sequence[Band] = (),
 ) -> Figure:
-    """Panels, one at least, below one another over one time axis, with the same bands behind."""
+    """Panels, one at least, below one another over one time axis, with the same bands behind.
+
+    A label has the same colour in all of them.
+    """
     with drawing():
         figure = new_figure(0.9 + 1.35 * len(panels))
         rows = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
-        most = max((len(panel.series) for panel in panels), default=0)
+        labels = list(dict.fromkeys(one.label for panel in panels for one in panel.series))
         for axes, panel in zip(rows, panels, strict=True):
-            draw_bands(axes, bands, max(most, 1))
-            draw_lines(axes, panel.series, markers=False, named=len(panel.series) > 1)
+            draw_bands(axes, bands, len(labels))
+            draw_lines(
+                axes,
+                panel.series,
+                markers=False,
+                named=len(panel.series) > 1,
+                numbers=[labels.index(one.label) for one in panel.series],
+            )
             known = [y for one in panel.series for y in one.known]
             if not known:
                 say_not_measured(axes)

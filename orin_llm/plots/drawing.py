@@ -46,6 +46,7 @@ _STYLE = {
 }
 _MAX_TEXT = 60
 _MAX_TICKS = 12
+_FINE_STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # of a decade
 
 
 @contextmanager
@@ -111,9 +112,20 @@ def shortened(text: str) -> str:
     return line if len(line) <= _MAX_TEXT else line[: _MAX_TEXT - 1] + "…"
 
 
-def draw_lines(axes: Axes, series: Sequence[Series], *, markers: bool, named: bool = True) -> None:
-    """All of the lines, in the legend if `named`; those after the last colour are dashed."""
-    for number, one in enumerate(series):
+def draw_lines(
+    axes: Axes,
+    series: Sequence[Series],
+    *,
+    markers: bool,
+    named: bool = True,
+    numbers: Sequence[int] | None = None,
+) -> None:
+    """All of the lines, in the legend if `named`; those after the last colour are dashed.
+
+    Args:
+        numbers: of their colours; else they are counted from 0.
+    """
+    for number, one in zip(numbers or range(len(series)), series, strict=True):
         axes.plot(
             *one.points(),
             label=shortened(one.label) if named else None,
@@ -175,6 +187,19 @@ def scale_x(axes: Axes, places: Sequence[float], *, log: bool) -> None:
         axes.set_xscale("symlog", base=2, linthresh=least)
     if len(wanted) <= _MAX_TICKS:
         axes.xaxis.set_major_locator(FixedLocator(wanted))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def log_axis(axes: Axes) -> None:
+    """Equal factors as equal steps on the x axis, with numbers as people write them."""
+    from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
+
+    axes.set_xscale("log")
+    low, high = axes.get_xlim()
+    decades = math.log10(high / low)
+    steps = (1.0,) if decades > 4 else (1.0, 2.0, 5.0) if decades > 1.3 else _FINE_STEPS
+    axes.xaxis.set_major_locator(LogLocator(subs=steps, numticks=100))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_locator(NullLocator())
 

@@ -26,7 +26,7 @@ class Section:
 
 
 def html_page(title: str, sections: Sequence[Section]) -> str:
-    """The whole document."""
+    """The whole document; with links to its sections where there are more than two."""
     parts = [
         "<!DOCTYPE html>",
         '<html lang="en">',
@@ -42,9 +42,13 @@ def html_page(title: str, sections: Sequence[Section]) -> str:
         "<main>",
         f"<h1>{escape(title)}</h1>",
     ]
-    for section in sections:
+    headings = [(n, section.heading) for n, section in enumerate(sections) if section.heading]
+    if len(headings) > 2:
+        links = (f'<a href="#s{number}">{escape(heading)}</a>' for number, heading in headings)
+        parts.append(f"<nav>{' '.join(links)}</nav>")
+    for number, section in enumerate(sections):
         heading = [f"<h2>{escape(section.heading)}</h2>"] if section.heading else []
-        parts += ["<section>", *heading, section.body_html, "</section>"]
+        parts += [f'<section id="s{number}">', *heading, section.body_html, "</section>"]
     return "\n".join([*parts, "</main>", "</body>", "</html>", ""])
 
 

@@ -6,10 +6,12 @@ from orin_llm.plots.colours import css_variables
 
 _LIGHT = (
     "--ground: #ffffff; --ink: #1f2328; --soft: #57606a; --line: #d4d9df; --head: #f3f5f7; "
+    "--link: #1f5fd0; "
     f"--warn: #fff4d6; --warn-line: #c98a00; {css_variables(dark=False)}"
 )
 _DARK = (
     "--ground: #14181d; --ink: #dfe4ea; --soft: #9aa4af; --line: #343c46; --head: #1d232a; "
+    "--link: #8db4ff; "
     f"--warn: #33290f; --warn-line: #d9a93a; {css_variables(dark=True)}"
 )
 
@@ -23,6 +25,11 @@ main {{ max-width: 62rem; margin: 0 auto; padding: 1.5rem 1.25rem 4rem; }}
 h1 {{ font-size: 1.7rem; line-height: 1.25; margin: .5rem 0 1rem; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1.2rem; margin: 2.5rem 0 .75rem; padding-bottom: .3rem;
   border-bottom: 1px solid var(--line); }}
+h3 {{ font-size: 1rem; margin: 1.5rem 0 .5rem; }}
+a {{ color: var(--link); }}
+nav a {{ margin-right: 1.25rem; }}
+pre, code {{ font: .875em ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }}
+pre {{ background: var(--head); padding: .6rem .75rem; overflow-x: auto; }}
 p {{ margin: .6rem 0; max-width: 46rem; overflow-wrap: anywhere; }}
 .note, figcaption {{ color: var(--soft); font-size: .9rem; }}
 .warning {{ background: var(--warn); border-left: 4px solid var(--warn-line);
@@ -45,6 +52,7 @@ svg.chart text {{ font-family: inherit !important; }}
   dd {{ margin-bottom: .5rem; }}
 }}
 @media print {{
+  nav {{ display: none; }}
   main {{ max-width: none; padding: 0; }}
   body {{ font-size: 10pt; }}
   .scroll {{ overflow: visible; }}
