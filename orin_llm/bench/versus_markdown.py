@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 EXPLAINED = (
     "Medians of the repetitions; times as fast as before (of amounts: as much), with the 95 % "
-    "interval of the ratio, which takes two repetitions of each. The interval covers what varied between the repetitions of each, not "
-    "what changed between the two campaigns, such as the temperature or other programs."
+    "interval of the ratio, which needs two repetitions of each. The interval covers what varied "
+    "between the repetitions, not what changed between the two campaigns, such as the temperature "
+    "or other programs."
 )
 _NAMES = {
     "prefill_tokens_per_s": "prefill tok/s",
