@@ -9,9 +9,27 @@ from typing import Any
 from hypothesis import strategies as st
 
 from orin_llm.bench.records import RequestRecord, Run
+from orin_llm.device.stamp import Stamp
 from orin_llm.engine import StepRecord
 
 MiB = 1 << 20
+BOARD = Stamp(
+    "jetson", "AGX Orin", "p3701-0005", "36.4.3", "6.2", "MODE_30W", 4, 612.0, 2133.0, False,
+    "Orin GPU", "Cortex-A78AE", 8,
+)  # fmt: skip
+ENVIRONMENT: dict[str, Any] = {
+    "version": "9.9",
+    "commit": "abc1234",
+    "llama_cpp": "llama 1.2",
+    "upstream_commit": "def",
+    "model": {
+        "name": "tiny", "fingerprint": "0123456789abcdef", "quant": "Q4_1",
+        "parameters": 1_500_000, "bytes": 2_000_000,
+    },
+    "machine": {"device": "cpu", "cpu": "Some CPU", "architecture": "x86_64", "cores": 2},
+    "stamp": BOARD.to_json(),
+    "at_start": {"temperatures_c": {"tj": 56.5}, "hottest_c": 56.5},
+}  # fmt: skip
 
 
 def request(

@@ -119,7 +119,7 @@ def test_stock_takes_turns_with_the_same_work(needs_stock: None, smollm2: Path) 
         (("--ab", "speed"), "unknown hook 'speed'"),
         (("-r", "0"), "0 repetitions"),
         (("--kv-memory", "much"), "--kv-memory"),
-        (("--trace", "t.csv"), "--trace has no place in single"),
+        (("single", "--trace", "t.csv"), "--trace has no place in single"),
         (("-p", "99999"), "single p99999 n128 needs 100127 tokens"),
         (("-p", "99999"), "choose fewer (-p, -n, -d)"),
         (("--kv-memory", "16", "-p", "32", "-n", "8"), "needs 40 tokens"),
@@ -259,7 +259,7 @@ def test_flag_defaults_are_the_engine_s() -> None:
 def test_every_flag_has_its_own_environment_mirror() -> None:
     mirrors = []
     for name, parameter in inspect.signature(bench).parameters.items():
-        if name not in ("ctx", "workload"):
+        if name not in ("ctx", "workload", "root"):
             (option,) = get_args(parameter.annotation)[1:]
             mirrors.append(option.envvar)
             assert option.envvar.startswith("ORIN_LLM_")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from orin_llm.bench.cool_down import CoolDown
 from orin_llm.bench.environment import environment
 from orin_llm.bench.records import Run
 from orin_llm.bench.result import Conditions, Report, Result
@@ -15,13 +16,16 @@ from orin_llm.bench.room import LEAST_CTX, require_full_chunks, require_room, se
 from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.stock import StockPeer, require_stock
 from orin_llm.bench.streams import Streams
+from orin_llm.bench.traffic import Traffic
+from orin_llm.bench.watch import Watch
 from orin_llm.bench.workload import Scenario, Workload
 from orin_llm.device.budget import memory_budget
 from orin_llm.device.build import build_info
+from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import Engine, EngineConfig, Hooks
 from orin_llm.engine.config import MAX_BATCH
 from orin_llm.engine.loaded_model import read_model_header
-from orin_llm.errors import UsageError
+from orin_llm.errors import DeviceUnavailable, UsageError
 from orin_llm.models.describe import context
 
 Work_contra = TypeVar("Work_contra", contravariant=True)
@@ -52,6 +56,7 @@ class Campaign:
         stock: whether stock llama.cpp takes turns, too.
         repetitions: that count, after `warmup` that do not.
         seed: of the random prompts and lengths.
+        cool_down_s: between two runs until the machine is as cool as before them, at most; 0: none.
     """
 
     model: Path
@@ -62,12 +67,17 @@ class Campaign:
     repetitions: int = 5
     warmup: int = 1
     seed: int = 0
+    cool_down_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.repetitions < 1:
             raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
         if self.warmup < 0:
             raise UsageError(f"{self.warmup} warm-up runs: expected 0 or more")
+        if not 0 <= self.cool_down_s <= MAX_COOL_DOWN_S:
+            raise UsageError(
+                f"--cool-down is {self.cool_down_s:g} s: expected 0 … {MAX_COOL_DOWN_S}"
+            )
         for scenario in self.scenarios:
             if scenario.n_seq > MAX_BATCH:
                 raise UsageError(
@@ -88,22 +98,29 @@ class Campaign:
 
 MakeEngine = Callable[[Path, EngineConfig], Engine]
 Say = Callable[[str], None]
+MAX_COOL_DOWN_S = 3600
 
 
-def measure(campaign: Campaign, load: MakeEngine, say: Say) -> Iterator[Report[Result]]:
+def measure(
+    campaign: Campaign, load: MakeEngine, say: Say, watch: Watch | None = None
+) -> Iterator[Report[Result]]:
     """Run everything; a report of each workload on each engine as soon as it ends.
 
     Args:
         load: makes an engine.
         say: told before each run what it is, in one line.
+        watch: the machine, whose sensors are read; None: it is only stamped.
 
     Raises:
-        DeviceUnavailable: stock llama.cpp is wanted and not installed.
+        DeviceUnavailable: stock llama.cpp is wanted and not installed, or a machine is to cool
+            down that tells no temperature.
         UsageError: a request has no room, or a long prompt fills no step.
         OrinError: an engine cannot be made, a peer failed, or a workload made no sense.
     """
     if campaign.stock:
         require_stock()
+    watch = watch or Watch(read_stamp())
+    cool = cool_down(campaign, watch, say)
     sized = sized_configs(campaign)
     budget = memory_budget(build_info().cuda)  # before an engine takes of it
     where: dict[str, Any] = {}
@@ -111,17 +128,37 @@ def measure(campaign: Campaign, load: MakeEngine, say: Say) -> Iterator[Report[R
         with ExitStack() as engines:
 
             def start(config: EngineConfig, engines: ExitStack = engines) -> EngineRunner:
-                return EngineRunner(engines.enter_context(load(campaign.model, config)))
+                engine = engines.enter_context(load(campaign.model, config))
+                return EngineRunner(engine, watch.sampler)
 
             runners = [start(config)]
             require_full_chunks(campaign.scenarios, runners[0].engine.chunk_size)
             if campaign.ab is not None:
                 runners.append(start(_alike(runners[0], campaign.ab)))
             first = runners[0].engine
-            where = where or environment(first.model_path, first.header, first.backend["device"])
+            device = first.backend["device"]
+            where = where or environment(first.model_path, first.header, device, watch)
             for scenario in campaign.scenarios:
-                allowed = sequences(first.header, budget, config, scenario)
-                yield Report(where, tuple(_turns(campaign, scenario, runners, say, allowed)))
+                conditions = Conditions(
+                    scenario,
+                    first.chunk_size,
+                    campaign.warmup,
+                    campaign.seed,
+                    memory_allows=sequences(first.header, budget, config, scenario),
+                    traffic=Traffic(first.header, first.config.kv_type),
+                    module=watch.module,
+                )
+                yield Report(where, tuple(_turns(campaign, conditions, runners, say, cool)))
+
+
+def cool_down(campaign: Campaign, watch: Watch, say: Say) -> Callable[[], None]:
+    """What waits before a run; DeviceUnavailable where it could not know how long."""
+    if not campaign.cool_down_s:
+        return lambda: None
+    sampler = watch.sampler
+    if sampler is None or sampler.sample().hottest_c is None:
+        raise DeviceUnavailable("no temperature can be read here: leave --cool-down out")
+    return CoolDown(lambda: sampler.sample().hottest_c, campaign.cool_down_s, say)
 
 
 def sized_configs(campaign: Campaign) -> list[EngineConfig]:
@@ -163,11 +200,12 @@ def _alike(first: EngineRunner, hooks: Hooks) -> EngineConfig:
 
 def _turns(
     campaign: Campaign,
-    scenario: Scenario,
+    conditions: Conditions,
     runners: Sequence[EngineRunner],
     say: Say,
-    memory_allows: int,
+    cool: Callable[[], None],
 ) -> list[Result]:
+    scenario = conditions.scenario
     engine = runners[0].engine
     with ExitStack() as peers:
         contenders: list[Contender[Workload, Run]] = [*runners]
@@ -179,6 +217,7 @@ def _turns(
                 chunk_size=engine.chunk_size,
                 threads=engine.threads,
                 kv_type=engine.config.kv_type,
+                sampler=runners[0].sampler,
             )
             contenders.append(peers.enter_context(peer))
         workload = scenario.build(engine.n_vocab, campaign.seed)
@@ -188,10 +227,8 @@ def _turns(
             campaign.warmup,
             campaign.repetitions,
             lambda text: say(f"{scenario.label}, {text}"),
+            cool,
         )
-    conditions = Conditions(
-        scenario, engine.chunk_size, campaign.warmup, campaign.seed, memory_allows
-    )
     return [
         conditions.result(contender.settings, its_runs, runs[0])
         for contender, its_runs in zip(contenders, runs, strict=True)
@@ -204,10 +241,12 @@ def alternate(
     warmup: int,
     repetitions: int,
     say: Say,
+    before: Callable[[], None] = lambda: None,
 ) -> list[list[Record]]:
     """The records of each contender. They take turns; every other round goes backwards.
 
-    So a machine that becomes slower or faster meanwhile favours none of them.
+    So a machine that becomes slower or faster meanwhile favours none of them. `before` is called
+    before each run.
     """
     records: list[list[Record]] = [[] for _ in contenders]
     for number in range(warmup + repetitions):
@@ -215,6 +254,7 @@ def alternate(
         counted = number - warmup + 1
         what = f"{counted}/{repetitions}" if counted > 0 else "warm-up"
         for contender, its_records in order if number % 2 == 0 else reversed(order):
+            before()
             say(f"{what}: {contender.settings['name']}")
             record = contender.run(work)
             if counted > 0:

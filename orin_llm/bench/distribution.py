@@ -34,7 +34,7 @@ class Distribution:
 
 @dataclass(frozen=True)
 class Spread:
-    """One value of each repetition, or of each pair of repetitions."""
+    """One value of each repetition."""
 
     median: float
     mean: float

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from orin_llm.bench.watch import Watch
+from orin_llm.engine.fingerprint import model_fingerprint
 from orin_llm.extension import load_extension
 from orin_llm.gguf.footprint import weight_bytes
 from orin_llm.gguf.header import Header
@@ -15,13 +18,15 @@ from orin_llm.models.describe import parameters, quant
 _PACKAGE = Path(__file__).parent.parent
 
 
-def environment(path: Path, header: Header, device: str) -> dict[str, Any]:
+def environment(path: Path, header: Header, device: str, watch: Watch) -> dict[str, Any]:
     """For every report. `commit` is None where the program does not run from its repository.
 
     Args:
         path: of the model, whose header this is.
         device: where the engine computes.
+        watch: the machine, as it was set and read before anything was measured.
     """
+    at_start = watch.at_start
     build = load_extension().build_info()
     cpu = read_cpu()
     return {
@@ -29,8 +34,10 @@ def environment(path: Path, header: Header, device: str) -> dict[str, Any]:
         "commit": commit(_PACKAGE),
         "llama_cpp": build["llama_cpp"],
         "upstream_commit": build["upstream_commit"],
+        "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "model": {
             "name": path.stem,
+            "fingerprint": model_fingerprint(path),
             "quant": quant(header, path.name),
             "parameters": parameters(header),
             "bytes": weight_bytes(header),
@@ -40,5 +47,10 @@ def environment(path: Path, header: Header, device: str) -> dict[str, Any]:
             "cpu": cpu.model,
             "architecture": cpu.architecture,
             "cores": cpu.physical_cores,
+        },
+        "stamp": watch.stamp.to_json(),
+        "at_start": {
+            "temperatures_c": dict(at_start.temperatures_c) if at_start else {},
+            "hottest_c": at_start.hottest_c if at_start else None,
         },
     }

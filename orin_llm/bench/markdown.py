@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from orin_llm.bench.device_markdown import device_tables
 from orin_llm.bench.knee import sweeps
 from orin_llm.bench.result import Report, Result
-from orin_llm.bench.tables import Row, figure, machine_lines, number, ratio, table
+from orin_llm.bench.tables import (
+    RATIOS_EXPLAINED,
+    Row,
+    figure,
+    machine_lines,
+    number,
+    outlier_lines,
+    ratio,
+    table,
+)
 from orin_llm.host.units import size_text
 from orin_llm.percentile import PERCENTS
 
@@ -56,6 +66,8 @@ def to_markdown(report: Report[Result]) -> str:
         _speedups(results),
         _own_figures(results),
         _kv(results),
+        device_tables(_names(results), [result.device for result in results]),
+        outlier_lines(_names(results), results),
         _sweeps(results),
     ]
     return "\n".join(
@@ -129,7 +141,7 @@ def _latencies(results: Sequence[Result]) -> str:
 
 
 def _speedups(results: Sequence[Result]) -> str:
-    """Medians of the pairs' ratios, with the least and the greatest."""
+    """How many times as fast the first contender was."""
     rows = []
     first = ""
     for names, result in zip(_names(results), results, strict=True):
@@ -138,7 +150,8 @@ def _speedups(results: Sequence[Result]) -> str:
             continue
         ratios = (result.speedup.get(name) for name in _RATIOS)
         rows.append([names[0], f"{first} over {names[1]}", *map(ratio, ratios)])
-    return table("workload", "times as fast", *_RATIOS.values(), rows=rows)
+    found = table("workload", "times as fast", *_RATIOS.values(), rows=rows)
+    return f"{found}\n{RATIOS_EXPLAINED}\n" if found else ""
 
 
 def _own_figures(results: Sequence[Result]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import mean
 
 from orin_llm.bench.distribution import Distribution, Spread
+from orin_llm.bench.ratios import Ratio, paired
 from orin_llm.bench.records import RequestRecord, Run
 
 
@@ -119,9 +120,12 @@ def by_repetition(
 
 def speedups(
     first: Sequence[dict[str, float]], other: Sequence[dict[str, float]]
-) -> dict[str, Spread]:
+) -> dict[str, Ratio]:
     """How many times as fast as the other the first was, pair by pair: rates and times."""
-    return spreads([_speedup(a, b) for a, b in zip(first, other, strict=True)])
+    pairs = [_speedup(a, b) for a, b in zip(first, other, strict=True)]
+    names = dict.fromkeys(name for found in pairs for name in found)
+    ratios = {name: paired([p[name] for p in pairs if name in p]) for name in names}
+    return {name: ratio for name, ratio in ratios.items() if ratio is not None}
 
 
 def _speedup(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 from orin_llm.bench.records import KvUse
+from orin_llm.bench.watch import SensorLog
+from orin_llm.device.reading import Reading
 from orin_llm.device.sampler import Sampler
 from orin_llm.engine import Engine, StepRecord
 
@@ -16,13 +18,11 @@ class Observer:
 
     Attributes:
         steps: of the engine.
-        readings: of the sampler, with one right before and one right after; none without a sampler.
     """
 
     def __init__(self, engine: Engine, sampler: Sampler | None = None) -> None:
         self._engine = engine
-        self._sampler = sampler
-        self.readings = [sampler.sample()] if sampler else []
+        self._sensors = SensorLog(sampler)
         self.steps: list[StepRecord] = []
         before = engine.step_log()
         self._newest = before[-1].number if before else 0
@@ -40,14 +40,12 @@ class Observer:
         if steps:
             self._newest = steps[-1].number
             self.steps += steps
-        if self._sampler:
-            self.readings += self._sampler.readings(self.readings[-1].at_ms)
+        self._sensors.look()
 
-    def end(self) -> None:
-        """Call when all is done."""
-        if self._sampler:
-            self._sampler.sample()
+    def end(self) -> tuple[Reading, ...]:
+        """Call when all is done: the readings of the sensors, none without a sampler."""
         self._look_now()
+        return self._sensors.end()
 
     def kv(self) -> KvUse | None:
         """Of all steps so far; None where nothing is paged."""

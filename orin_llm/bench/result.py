@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from orin_llm.bench.device_use import DeviceUse, device_use
 from orin_llm.bench.distribution import Distribution, Spread
 from orin_llm.bench.histogram import Histogram
 from orin_llm.bench.metrics import (
@@ -18,9 +19,13 @@ from orin_llm.bench.metrics import (
     speedups,
     spreads,
 )
+from orin_llm.bench.outliers import outliers
+from orin_llm.bench.ratios import Ratio
 from orin_llm.bench.records import Run
 from orin_llm.bench.timeline import Timeline, timeline
+from orin_llm.bench.traffic import Traffic
 from orin_llm.bench.workload import Scenario
+from orin_llm.device.modules import Module
 
 if TYPE_CHECKING:
     from orin_llm.bench.versus import Versus
@@ -41,6 +46,8 @@ class Result:
         kv: the same of the KV cache; empty where nothing is paged.
         speedup: how many times as fast as this one the first contender was, pair by pair; empty
             for the first.
+        outliers: the repetitions, from 1, in which a figure lies apart from the others.
+        device: what the runs took of the machine; None where no sensor was read.
         failures: how many requests failed, by the kind of their errors, where those have one.
         memory_allows: requests of this kind at once that the memory arithmetic allows
             (models/fit.py); None where nothing tells.
@@ -63,7 +70,9 @@ class Result:
     latency: dict[str, Distribution | None]
     figures: dict[str, Spread]
     kv: dict[str, Spread]
-    speedup: dict[str, Spread]
+    speedup: dict[str, Ratio]
+    outliers: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    device: DeviceUse | None = None
     failures: dict[str, int] = field(default_factory=dict)
     memory_allows: int | None = None
     repeated: dict[str, tuple[float | None, ...]] = field(default_factory=dict)
@@ -104,13 +113,19 @@ class Report(Generic[R]):
 
 @dataclass(frozen=True)
 class Conditions:
-    """What all contenders of a workload had in common."""
+    """What all contenders of a workload had in common.
+
+    Attributes:
+        traffic: what their steps read; module: that they ran on; None where that is not known.
+    """
 
     scenario: Scenario
     chunk_size: int
     warmup: int
     seed: int
     memory_allows: int | None = None
+    traffic: Traffic | None = None
+    module: Module | None = None
 
     def result(
         self, engine: dict[str, object], runs: Sequence[Run], first: Sequence[Run]
@@ -123,7 +138,8 @@ class Conditions:
         failures = [request.error for request in requests if request.error]
         mine = [figures(run) for run in runs]
         own = [self.scenario.figures(run, self.chunk_size) for run in runs]
-        repeated = [{**a, **b} for a, b in zip(mine, own, strict=True)]
+        both = [{**a, **b} for a, b in zip(mine, own, strict=True)]
+        repeated = by_repetition(both)
         return Result(
             label=self.scenario.label,
             workload=self.scenario.settings,
@@ -137,12 +153,14 @@ class Conditions:
             preemptions=sum(request.preemptions for request in requests),
             peak_concurrency=max(peak_concurrency(run.requests) for run in runs),
             latency=latencies(runs),
-            figures=spreads(repeated),
+            figures=spreads(both),
             kv=spreads([kv_figures(run) for run in runs]),
             speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
+            outliers=outliers(repeated),
+            device=device_use(runs, self.traffic, self.module),
             failures=dict(Counter(r.error_kind for r in requests if r.error_kind).most_common()),
             memory_allows=self.memory_allows,
-            repeated=by_repetition(repeated),
+            repeated=repeated,
             itl_histogram=Histogram.of([gap for r in requests if not r.error for gap in r.itl_ms]),
             timeline=timeline(runs[-1]),
         )

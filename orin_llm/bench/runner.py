@@ -39,7 +39,7 @@ class EngineRunner:
     def __init__(self, engine: Engine, sampler: Sampler | None = None) -> None:
         """`sampler`, which runs, reads the sensors that every run tells of."""
         self.engine = engine
-        self._sampler = sampler
+        self.sampler = sampler
 
     @property
     def settings(self) -> dict[str, object]:
@@ -79,16 +79,11 @@ class EngineRunner:
         if workload.depth:
             self._serve(_depth_waves(workload), None)
             self._wait_until_idle()
-        observer = Observer(self.engine, self._sampler)
+        observer = Observer(self.engine, self.sampler)
         tickets = self._serve(workload.waves, observer)
         self._wait_until_idle()
-        observer.end()
-        return Run(
-            tuple(map(_record, tickets)),
-            tuple(observer.steps),
-            observer.kv(),
-            tuple(observer.readings),
-        )
+        readings = observer.end()
+        return Run(tuple(map(_record, tickets)), tuple(observer.steps), observer.kv(), readings)
 
     def _wait_until_idle(self) -> None:
         while any(self.engine.stats()["requests"][state] for state in ("running", "waiting")):

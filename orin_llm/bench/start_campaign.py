@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orin_llm.bench.campaign import Campaign, Contender, Say, alternate, sized_configs
+from orin_llm.bench.campaign import Campaign, Contender, Say, alternate, cool_down, sized_configs
 from orin_llm.bench.environment import environment
 from orin_llm.bench.result import Report
 from orin_llm.bench.start_result import StartConditions, StartResult
 from orin_llm.bench.starts import Cache, DiskRead, Figures, OwnStart, Start, StockStart
+from orin_llm.bench.watch import Watch
 from orin_llm.bench.workload import Scenario
+from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import EngineConfig
 from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.gguf.footprint import logits_bytes, weight_bytes
@@ -21,7 +23,7 @@ from orin_llm.host.cpu import read_cpu
 
 
 def measure_starts(
-    campaign: Campaign, caches: Sequence[Cache], say: Say
+    campaign: Campaign, caches: Sequence[Cache], say: Say, watch: Watch | None = None
 ) -> Iterator[Report[StartResult]]:
     """Start everything as often as is wanted; a report of each workload as soon as it ends.
 
@@ -29,17 +31,21 @@ def measure_starts(
         campaign: its scenarios are all OneToken.
         caches: states of the page cache to start in.
         say: told before each run what it is, in one line.
+        watch: the machine; None: it is only stamped.
 
     Raises:
-        DeviceUnavailable: stock llama.cpp is wanted and not installed.
+        DeviceUnavailable: stock llama.cpp is wanted and not installed, or a machine is to cool
+            down that tells no temperature.
         UsageError: the prompt has no room.
         OrinError: a start failed, or the page cache cannot be brought into its state.
     """
+    watch = watch or Watch(read_stamp())
+    cool = cool_down(campaign, watch, say)
     header = read_model_header(campaign.model)
     for config in sized_configs(campaign):
         for scenario in campaign.scenarios:
             for cache in caches:
-                yield _turns(campaign, config, header, scenario, cache, say)
+                yield _turns(campaign, config, header, scenario, cache, say, watch, cool)
 
 
 def _turns(
@@ -49,6 +55,8 @@ def _turns(
     scenario: Scenario,
     cache: Cache,
     say: Say,
+    watch: Watch,
+    cool: Callable[[], None],
 ) -> Report[StartResult]:
     (wave,) = scenario.build(logits_bytes(header) // 4, campaign.seed).waves
     start = Start(
@@ -70,11 +78,12 @@ def _turns(
         campaign.warmup,
         campaign.repetitions,
         lambda text: say(f"{conditions.label}, {text}"),
+        cool,
     )
     if cache == "cold":
         for of_one in runs[:-1]:
             _compare_with_disk(of_one, runs[-1])
-    where: dict[str, Any] = environment(campaign.model, header, ours.device)
+    where: dict[str, Any] = environment(campaign.model, header, ours.device, watch)
     return Report(
         where,
         tuple(

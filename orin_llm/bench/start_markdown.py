@@ -7,7 +7,14 @@ from collections.abc import Mapping, Sequence
 from orin_llm.bench.distribution import Spread
 from orin_llm.bench.result import Report
 from orin_llm.bench.start_result import StartResult
-from orin_llm.bench.tables import machine_lines, number, ratio, table
+from orin_llm.bench.tables import (
+    RATIOS_EXPLAINED,
+    machine_lines,
+    number,
+    outlier_lines,
+    ratio,
+    table,
+)
 from orin_llm.host.units import size_text
 
 EXPLAINED = (
@@ -48,7 +55,8 @@ def starts_to_markdown(report: Report[StartResult]) -> str:
         EXPLAINED,
         "",
     ]
-    tables = [_parts(results), _sizes(results), _ratios(results)]
+    apart = outlier_lines([[r.label, str(r.engine["name"])] for r in results], results)
+    tables = [_parts(results), _sizes(results), _ratios(results), apart]
     return "\n".join([*head, *(found for found in tables if found), ""])
 
 
@@ -71,7 +79,7 @@ def _sizes(results: Sequence[StartResult]) -> str:
 
 
 def _ratios(results: Sequence[StartResult]) -> str:
-    """Medians of the pairs' ratios, with the least and the greatest."""
+    """How many times as fast the first contender was."""
     rows = []
     first = ""
     for r in results:
@@ -81,7 +89,8 @@ def _ratios(results: Sequence[StartResult]) -> str:
         elif "ttft_ms" in r.speedup:
             ratios = (ratio(r.speedup.get(figure)) for figure in _RATIOS)
             rows.append([r.label, f"{first} over {name}", *ratios])
-    return table("workload", "times as fast", *_RATIOS.values(), rows=rows)
+    found = table("workload", "times as fast", *_RATIOS.values(), rows=rows)
+    return f"{found}\n{RATIOS_EXPLAINED}\n" if found else ""
 
 
 def _median(figures: Mapping[str, Spread], name: str) -> str:

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from orin_llm.bench.distribution import Spread
-from orin_llm.bench.metrics import speedups, spreads
+from orin_llm.bench.metrics import by_repetition, speedups, spreads
+from orin_llm.bench.outliers import outliers
+from orin_llm.bench.ratios import Ratio
 from orin_llm.bench.starts import Cache, Figures
 from orin_llm.bench.workload import Scenario
 
@@ -25,6 +27,8 @@ class StartResult:
         figures: one number of each repetition.
         speedup: how many times as fast as this one the first contender was, pair by pair; empty
             for the first.
+        outliers: the repetitions, from 1, in which a figure lies apart from the others.
+        repeated: each of `figures` in every repetition, in order; None where one does not have it.
     """
 
     label: str
@@ -34,7 +38,9 @@ class StartResult:
     warmup: int
     seed: int
     figures: dict[str, Spread]
-    speedup: dict[str, Spread]
+    speedup: dict[str, Ratio]
+    outliers: dict[str, tuple[int, ...]]
+    repeated: dict[str, tuple[float | None, ...]]
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
@@ -59,6 +65,7 @@ class StartConditions:
         self, engine: dict[str, object], runs: Sequence[Figures], first: Sequence[Figures]
     ) -> StartResult:
         """Sum up a contender's runs; `first` are those of the one that it is compared with."""
+        repeated = by_repetition(runs)
         return StartResult(
             label=self.label,
             workload={**self.scenario.settings, "page_cache": self.cache},
@@ -68,4 +75,6 @@ class StartConditions:
             seed=self.seed,
             figures=spreads(runs),
             speedup=speedups(first, runs) if first is not runs else {},
+            outliers=outliers(repeated),
+            repeated=repeated,
         )

@@ -9,7 +9,9 @@ from typing import Any
 
 from orin_llm.bench.peer import Peer
 from orin_llm.bench.records import RequestRecord, Run
+from orin_llm.bench.watch import SensorLog
 from orin_llm.bench.workload import Workload
+from orin_llm.device.sampler import Sampler
 from orin_llm.errors import DeviceUnavailable
 
 
@@ -28,6 +30,7 @@ class StockPeer(Peer):
     Args:
         model: a GGUF file.
         n_ctx: tokens of each of `n_seq` sequences.
+        sampler: reads the sensors that every run tells of.
 
     Raises:
         DeviceUnavailable: the `[stock]` extra is not installed.
@@ -43,6 +46,7 @@ class StockPeer(Peer):
         threads: int = 1,
         n_seq: int = 1,
         kv_type: str = "f16",
+        sampler: Sampler | None = None,
     ) -> None:
         require_stock()
         settings = {
@@ -55,6 +59,7 @@ class StockPeer(Peer):
         program = Path(__file__).with_name("stock_peer.py")
         super().__init__([str(program)], {"path": str(model), **settings})
         self.settings: dict[str, object] = {"name": "stock", **settings}
+        self._sampler = sampler
 
     def greedy(self, prompt: Sequence[int], n: int) -> tuple[list[int], list[float]]:
         """Ids of the n likeliest tokens after a prompt, and each one's logit gap to the second."""
@@ -75,9 +80,16 @@ class StockPeer(Peer):
         """Greedy answers of exactly these lengths: prompts in chunks, then batched decode.
 
         At most `n_seq` prompts; the first `depth` tokens of each are computed before the clock
-        starts. Returns the ids of each answer, and when each of them was there, in milliseconds.
+        starts. Returns the ids of each answer, and when each of them was there, in milliseconds of
+        the clock of `time.monotonic()`.
         """
-        answer = self.ask(
+        answer = self._serve(prompts, max_tokens, depth)
+        return answer["ids"], answer["token_ms"]
+
+    def _serve(
+        self, prompts: Sequence[Sequence[int]], max_tokens: Sequence[int], depth: int
+    ) -> dict[str, Any]:
+        return self.ask(
             {
                 "do": "serve",
                 "prompts": [list(prompt) for prompt in prompts],
@@ -85,29 +97,31 @@ class StockPeer(Peer):
                 "depth": depth,
             }
         )
-        return answer["ids"], answer["token_ms"]
 
     def run(self, workload: Workload) -> Run:
         """Answer one wave of at most `n_seq` requests that come at once."""
         (wave,) = workload.waves
         submissions = wave.submissions
-        _, token_ms = self.serve(
+        sensors = SensorLog(self._sampler)
+        answer = self._serve(
             [s.prompt for s in submissions],
             [s.max_tokens for s in submissions],
-            depth=workload.depth,
+            workload.depth,
         )
+        readings = sensors.end()
         return Run(
             tuple(
                 RequestRecord(
                     role=submission.role,
-                    submitted_ms=0.0,
+                    submitted_ms=answer["started_ms"],
                     token_ms=tuple(times),
                     finished_ms=times[-1],
                     prompt_tokens=len(submission.prompt),
                     cached_tokens=workload.depth,
                 )
-                for submission, times in zip(submissions, token_ms, strict=True)
-            )
+                for submission, times in zip(submissions, answer["token_ms"], strict=True)
+            ),
+            readings=readings,
         )
 
     def tokenize(

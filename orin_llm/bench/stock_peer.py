@@ -167,7 +167,8 @@ class Peer:
         """Answer all prompts: they in chunks, then one token of every unfinished answer a step.
 
         The first `depth` tokens of each prompt are computed before the clock starts.
-        Returns, for each prompt, {"ids": its answer, "token_ms": when each token was there}.
+        Returns, for each prompt, {"ids": its answer, "token_ms": when each token was there}, and
+        "started_ms", when the clock started: all of `time.monotonic()`, whose zero is the system's.
         """
         # Of sequences with buffers of their own, llama.cpp joins only consecutive ids in one graph:
         # the answer that ends first has the highest.
@@ -178,10 +179,10 @@ class Peer:
             pass
         ids: list[list[int]] = [[] for _ in prompts]
         token_ms: list[list[float]] = [[] for _ in prompts]
-        started = time.perf_counter()
+        started_ms = time.monotonic() * 1e3
 
         def take(drawn: dict[int, int]) -> None:
-            now_ms = (time.perf_counter() - started) * 1e3
+            now_ms = time.monotonic() * 1e3
             for sequence, token in drawn.items():
                 ids[longest_first[sequence]].append(token)
                 token_ms[longest_first[sequence]].append(now_ms)
@@ -194,7 +195,7 @@ class Peer:
             if len(ids[i]) < max_tokens[i]
         ]:
             take(self._step(rows))
-        return {"ids": ids, "token_ms": token_ms}
+        return {"ids": ids, "token_ms": token_ms, "started_ms": started_ms}
 
     def tokenize(self, text: str, add_special: bool, parse_special: bool) -> dict[str, Any]:
         """{"ids"}. The text is Latin-1: one character is one byte of what is tokenized."""

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from orin_llm.bench.distribution import Spread
+from orin_llm.bench.ratios import Ratio
 from orin_llm.host.units import size_text
 from orin_llm.models.describe import count_text
 
 Row = list[str]
+RATIOS_EXPLAINED = (
+    "Geometric means of the ratios of runs that took turns, with their 95 % confidence interval; "
+    "≈: 1 lies in it, so it does not say which one is faster."
+)
 
 
 def machine_lines(environment: Mapping[str, Any]) -> list[str]:
@@ -21,10 +26,34 @@ def machine_lines(environment: Mapping[str, Any]) -> list[str]:
     return [
         f"{program}, {environment['llama_cpp']}  ",
         f"model {model['name']}: {model['quant']}, {count_text(model['parameters'])} parameters, "
-        f"{size_text(model['bytes'])}  ",
+        f"{size_text(model['bytes'])}{_short_hash(model.get('fingerprint'))}  ",
         f"{machine['cpu']} ({machine['architecture']}), {machine['cores']} cores, "
         f"device {machine['device']}  ",
+        *_stamp_line(environment.get("stamp", {}), environment.get("at_start", {})),
     ]
+
+
+def _short_hash(fingerprint: str | None) -> str:
+    return f" ({fingerprint[:12]})" if fingerprint else ""
+
+
+def _stamp_line(stamp: Mapping[str, Any], at_start: Mapping[str, Any]) -> list[str]:
+    """How the machine was set; what nothing tells is left out, and all of it on a PC."""
+    pinned = stamp.get("clocks_pinned")
+    texts = {
+        "module": "{board} ({module})",
+        "l4t": "L4T {l4t}",
+        "jetpack": "JetPack {jetpack}",
+        "power_mode": "{power_mode}",
+        "gpu_units": "{gpu_units} TPCs",
+        "gpu_cap_mhz": "GPU up to {gpu_cap_mhz:g} MHz",
+        "emc_cap_mhz": "memory up to {emc_cap_mhz:g} MHz",
+        "clocks_pinned": f"clocks {'pinned' if pinned else 'not pinned'}",
+        "hottest_c": "{hottest_c:g} °C at the start",
+    }
+    known = {**stamp, **at_start}
+    parts = [text.format(**known) for name, text in texts.items() if known.get(name) is not None]
+    return [f"{', '.join(parts)}  "] if parts else []
 
 
 def table(*heads: str, rows: Iterable[Row]) -> str:
@@ -60,8 +89,41 @@ def figure(spread: Spread | None) -> str:
     return f"{spread.mean:.{digits}f} ± {spread.std:.{digits}f}"
 
 
-def ratio(spread: Spread | None) -> str:
-    return f"{spread.median:.3f} ({spread.min:.3f} … {spread.max:.3f})" if spread else ""
+def ratio(found: Ratio | None) -> str:
+    """`1.234 (1.210 … 1.258)`; with a `≈` where that does not say which one is faster."""
+    if found is None:
+        return ""
+    if found.low is None or found.high is None:
+        return number(found.mean)
+    sure = "" if found.significant else " ≈"
+    return f"{number(found.mean)} ({number(found.low)} … {number(found.high)}){sure}"
+
+
+class Repeated(Protocol):
+    """What has figures of several repetitions."""
+
+    @property
+    def figures(self) -> Mapping[str, Spread]: ...
+    @property
+    def outliers(self) -> Mapping[str, Sequence[int]]: ...
+    @property
+    def repeated(self) -> Mapping[str, Sequence[float | None]]: ...
+
+
+def outlier_lines(names: Iterable[Row], results: Iterable[Repeated]) -> str:
+    """Repetitions that lie apart, which all figures contain; nothing where none does.
+
+    Args:
+        names: how each result is called.
+    """
+    lines = []
+    for where, result in zip(names, results, strict=True):
+        for name, repetitions in result.outliers.items():
+            values = [(n, result.repeated[name][n - 1]) for n in repetitions]
+            apart = ", ".join(f"{number(v)} in run {n}" for n, v in values if v is not None)
+            median = number(result.figures[name].median)
+            lines.append(f"- {', '.join(where)}: {name} {apart} (median {median})")
+    return "\n".join(["Outliers, which all figures contain:", "", *lines, ""]) if lines else ""
 
 
 def number(value: float) -> str:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, WorkloadOptions
+from orin_llm.cli.bench_options import (
+    ComparisonOptions,
+    EnginesOptions,
+    MachineOptions,
+    WorkloadOptions,
+)
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 from orin_llm.errors import OrinError, UsageError
@@ -28,13 +33,15 @@ def bench(
             metavar="[WORKLOAD]",
             help="single: one request. concurrent: many at once. interference: a long prompt comes "
             "while streams decode. shared-prefix: a system prompt that requests share. load: from "
-            "nothing to the first token.",
+            "nothing to the first token. Where none is named: single, or concurrent with -np or "
+            "--trace.",
         ),
-    ] = "single",
+    ] = "",
     *,
     load: WorkloadOptions,
     engines: EnginesOptions,
     comparison: ComparisonOptions,
+    machine: MachineOptions,
     repetitions: Annotated[
         int, flag("-r", "--repetitions", panel=REPORT, help="Runs that count.")
     ] = 5,
@@ -55,6 +62,7 @@ def bench(
     from orin_llm.bench.campaign import Campaign, measure
     from orin_llm.bench.report import FORMATS
     from orin_llm.bench.start_campaign import measure_starts
+    from orin_llm.bench.watch import watching
     from orin_llm.cli.progress import load_engine, reporter
     from orin_llm.engine import Hooks
     from orin_llm.models.store import resolve
@@ -62,6 +70,7 @@ def bench(
     layout = _layout(ctx, output, as_json)
     if layout not in FORMATS:
         raise UsageError(f"no output format {output!r}: choose one of {', '.join(FORMATS)}")
+    workload = workload or load.default_workload
     campaign = Campaign(
         model=resolve(engines.model),
         configs=engines.configs(quiet=quiet),
@@ -71,18 +80,23 @@ def bench(
         repetitions=repetitions,
         warmup=warmup,
         seed=seed,
+        cool_down_s=machine.cool_down,
     )
     n_workloads = len(campaign.configs) * len(campaign.scenarios)
-    with reporter(quiet) as progress:
+    with (
+        reporter(quiet) as progress,
+        watching(machine.root, readings=machine.readings) as watch,
+    ):
         if workload == "load":
             caches = load.caches()
-            starts = measure_starts(campaign, caches, progress.message)
+            starts = measure_starts(campaign, caches, progress.message, watch)
             _print_results(starts, layout, n_workloads * len(caches))
             return
         reports = measure(
             campaign,
             lambda path, config: load_engine(path, config, quiet=quiet),
             progress.message,
+            watch,
         )
         results = _print_results(reports, layout, n_workloads)
     failed = sum(result.failed for result in results)

@@ -23,6 +23,7 @@ from orin_llm.cli.options import (
     ProfileFlag,
     flag,
 )
+from orin_llm.cli.root_option import Root
 from orin_llm.errors import UsageError
 from orin_llm.models.names import DEFAULT_MODEL
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from orin_llm.bench.workload import Scenario
     from orin_llm.engine import EngineConfig
 
-WORKLOAD, COMPARISON = "Workload", "Comparison"
+WORKLOAD, COMPARISON, MACHINE = "Workload", "Comparison", "Machine"
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,20 @@ class WorkloadOptions:
         flag(
             "-p",
             "--prompt-tokens",
+            "--prompt",
             panel=WORKLOAD,
             help="Tokens of a prompt; 64..2048: drawn for each request.",
         ),
     ] = None
     max_tokens: Annotated[
         str | None,
-        flag("-n", "--max-tokens", panel=WORKLOAD, help="Tokens of an answer, or a range to draw."),
+        flag(
+            "-n",
+            "--max-tokens",
+            "--gen",
+            panel=WORKLOAD,
+            help="Tokens of an answer, or a range to draw.",
+        ),
     ] = None
     depth: Annotated[
         str | None,
@@ -65,6 +73,7 @@ class WorkloadOptions:
         flag(
             "-np",
             "--parallel",
+            "--concurrency",
             panel=WORKLOAD,
             help="concurrent, interference: streams at once; shared-prefix: requests.",
         ),
@@ -98,6 +107,11 @@ class WorkloadOptions:
             help="load: whether the file is in the page cache before.",
         ),
     ] = None
+
+    @property
+    def default_workload(self) -> str:
+        """What is run where no workload is named."""
+        return "single" if self.parallel is None and self.trace is None else "concurrent"
 
     def scenarios(self, workload: str) -> tuple[Scenario, ...]:
         """All combinations; UsageError where a flag cannot be."""
@@ -146,10 +160,17 @@ class EnginesOptions:
         ),
     ] = "f16"
     chunk_size: Annotated[
-        str, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
+        str,
+        flag("--chunk-size", "--chunk", panel=MODEL, help="Prompt tokens computed in one step."),
     ] = "512"
     page_size: Annotated[
-        str, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
+        str,
+        flag(
+            "--page-size",
+            "--page",
+            panel=MODEL,
+            help="Tokens in a page of the KV cache: 8, 16 … 256.",
+        ),
     ] = "16"
     kv_memory: KvMemoryFlag = None
     flash: Annotated[
@@ -211,6 +232,27 @@ class EnginesOptions:
                 [name.strip() for name in self.flash.split(",")],
             )
         )
+
+
+@dataclass(frozen=True)
+class MachineOptions:
+    """What of the machine is watched."""
+
+    cool_down: Annotated[
+        float,
+        flag(
+            "--cool-down",
+            panel=MACHINE,
+            metavar="SECONDS",
+            help="Before each run wait until the hottest sensor is back within 2 °C, at most so "
+            "long.",
+        ),
+    ] = 0.0
+    readings: Annotated[
+        bool,
+        flag("--readings/--no-readings", panel=MACHINE, help="Read the sensors during the runs."),
+    ] = True
+    root: Root = Path("/")
 
 
 @dataclass(frozen=True)
