@@ -77,7 +77,7 @@ class Session:
         plan, found = self._plan, {outcome.indicator.number: outcome for outcome in outcomes}
         header = read_model_header(plan.model)
         return Acceptance(
-            environment=environment(plan.model, header, self._device),
+            environment=environment(plan.model, header, self._device, plan.stamp),
             machine=plan.stamp.to_json(),
             settings=self._settings,
             outcomes=tuple(

@@ -137,7 +137,9 @@ def measure(
                 runners.append(start(_alike(runners[0], campaign.ab)))
             first = runners[0].engine
             device = first.backend["device"]
-            where = where or environment(first.model_path, first.header, device, watch)
+            where = where or environment(
+                first.model_path, first.header, device, watch.stamp, watch.at_start
+            )
             for scenario in campaign.scenarios:
                 conditions = Conditions(
                     scenario,

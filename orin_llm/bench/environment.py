@@ -6,7 +6,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from orin_llm.bench.watch import Watch
+from orin_llm.device.reading import Reading
+from orin_llm.device.stamp import Stamp
 from orin_llm.engine.fingerprint import model_fingerprint
 from orin_llm.extension import load_extension
 from orin_llm.gguf.footprint import weight_bytes
@@ -18,15 +19,16 @@ from orin_llm.models.describe import parameters, quant
 _PACKAGE = Path(__file__).parent.parent
 
 
-def environment(path: Path, header: Header, device: str, watch: Watch) -> dict[str, Any]:
+def environment(
+    path: Path, header: Header, device: str, stamp: Stamp, at_start: Reading | None = None
+) -> dict[str, Any]:
     """For every report. `commit` is None where the program does not run from its repository.
 
     Args:
         path: of the model, whose header this is.
         device: where the engine computes.
-        watch: the machine, as it was set and read before anything was measured.
+        stamp: of the machine; at_start: its sensors before anything was measured.
     """
-    at_start = watch.at_start
     build = load_extension().build_info()
     cpu = read_cpu()
     return {
@@ -48,7 +50,7 @@ def environment(path: Path, header: Header, device: str, watch: Watch) -> dict[s
             "architecture": cpu.architecture,
             "cores": cpu.physical_cores,
         },
-        "stamp": watch.stamp.to_json(),
+        "stamp": stamp.to_json(),
         "at_start": {
             "temperatures_c": dict(at_start.temperatures_c) if at_start else {},
             "hottest_c": at_start.hottest_c if at_start else None,

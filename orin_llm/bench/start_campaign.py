@@ -83,7 +83,9 @@ def _turns(
     if cache == "cold":
         for of_one in runs[:-1]:
             _compare_with_disk(of_one, runs[-1])
-    where: dict[str, Any] = environment(campaign.model, header, ours.device, watch)
+    where: dict[str, Any] = environment(
+        campaign.model, header, ours.device, watch.stamp, watch.at_start
+    )
     return Report(
         where,
         tuple(
