@@ -124,6 +124,8 @@ class Outcome:
         indistinguishable: candidates that differ from the best by no more than chance.
         trials: all, pruned and failed ones, too.
         elapsed_s: of the bench's clock, earlier sessions of the same study included.
+        noise: standard deviation of the logarithm of one repetition's cost: 0.02 for 2 %; a machine
+            that is busy with other things has much of it.
     """
 
     goal: Goal
@@ -136,6 +138,7 @@ class Outcome:
     indistinguishable: tuple[Candidate, ...]
     trials: tuple[Trial, ...]
     elapsed_s: float
+    noise: float
 
     @property
     def settings(self) -> dict[str, Value]:

@@ -75,6 +75,7 @@ def outcome(session: Session, *, full: bool, finished: bool) -> Outcome:
         indistinguishable=_alike(session, best, order),
         trials=tuple(session.trials),
         elapsed_s=session.elapsed_s,
+        noise=session.noise,
     )
 
 
