@@ -12,6 +12,7 @@ from bench_support import request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from orin_llm.bench.device_use import DeviceUse, PhaseUse
 from orin_llm.bench.from_json import WrongMember, from_json
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.ratios import unpaired
@@ -22,6 +23,7 @@ from orin_llm.bench.result_file import read_results
 from orin_llm.bench.start_result import StartResult
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.versus import Difference, require_common, versus
+from orin_llm.device.phases import activity
 from orin_llm.errors import ResultFileError, UsageError
 
 ENVIRONMENT: dict[str, Any] = {
@@ -128,6 +130,25 @@ def test_programs_are_told_apart_from_conditions() -> None:
     assert [d.text for d in found.conditions] == ["machine.power_mode not told → 30W"]
 
 
+def test_a_machine_that_was_warmer_and_clocks_that_were_others_are_told() -> None:
+    def warm(hottest: float | None, emc: tuple[float, float], throttled: tuple[str, ...]) -> Any:
+        made = report(SLOW, measured_at=str(hottest), at_start={"hottest_c": hottest})
+        nothing = PhaseUse(activity([], [], 1000), 0)
+        device = DeviceUse(nothing, nothing, nothing, throttled=throttled, emc_mhz_spread=emc)
+        return replace(made, results=(replace(SLOW, device=device),))
+
+    cool, hot = warm(40.0, (204, 3199), ()), warm(61.5, (204, 2133), ("gpu",))
+    found = versus(cool, hot, BEFORE)
+    assert [d.text for d in found.conditions] == ["hottest at start, °C 40 → 61.5"]
+    assert [d.text for d in found.pairs[0].differences] == [
+        "emc_mhz under load 3199 → 2133",
+        "throttled nothing → gpu",
+    ]
+    alike = versus(cool, warm(42.0, (2133, 3180), ()), BEFORE)
+    assert alike.conditions == alike.pairs[0].differences == ()
+    assert versus(cool, warm(None, (204, 3199), ()), BEFORE).conditions == ()
+
+
 def test_markdown_says_loudly_what_was_not_the_same() -> None:
     before = report(SLOW, machine={**ENVIRONMENT["machine"], "cores": 8})
     now = report(replace(FAST, engine={**FAST.engine, "threads": 1}))
@@ -175,11 +196,15 @@ def test_a_report_that_was_compared_is_read_again(tmp_path: Path) -> None:
 
 def test_starts_are_read_again(tmp_path: Path) -> None:
     start = StartResult(
-        "load p32 cold", {"workload": "load"}, ENGINE, 3, 1, 0, FAST.figures, FAST.speedup
-    )
+        "load p32 cold", {"workload": "load"}, ENGINE, 3, 1, 0, FAST.figures,
+        speedup={}, outliers={"ttft_ms": (2,)}, repeated=FAST.repeated,
+    )  # fmt: skip
     path = tmp_path / "results"
     path.write_text(FORMATS["json"](Report(ENVIRONMENT, (start,))))
-    assert read_results(path).results == (start,)
+    found = read_results(path)
+    assert found.results == (start,)
+    (pair,) = versus(found, found, path).pairs
+    assert {change.figure for change in pair.changes} == set(FAST.figures)
 
 
 def test_an_older_report_without_the_repetitions_compares_medians(tmp_path: Path) -> None:

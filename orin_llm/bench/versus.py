@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 # Which program it was is what is compared; all other differences are of the conditions.
 _PROGRAM = ("version", "commit", "llama_cpp", "upstream_commit")
+_NEVER_THE_SAME = ("measured_at", "at_start.")  # of the temperatures the highest is compared
 _CLOCKS = ("emc_mhz_spread", "gpu_mhz_spread")
 _SAME_CLOCK = 0.03  # a clock under load moves by as much from reading to reading
+_SAME_WARMTH_C = 5.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,10 @@ def versus(before: Report[Any], now: Report[Any], path: Path) -> Versus:
     return Versus(
         path=str(path),
         program=tuple(d for d in differences if d.name in _PROGRAM),
-        conditions=tuple(d for d in differences if d.name not in _PROGRAM),
+        conditions=(
+            *(d for d in differences if not d.name.startswith((*_PROGRAM, *_NEVER_THE_SAME))),
+            *_warmth(before.environment, now.environment),
+        ),
         pairs=tuple(_pair(old, new) for old, new in pairs),
         only_before=tuple(_name(r) for r in before.results if id(r) not in paired),
         only_now=tuple(_name(r) for r in now.results if id(r) not in paired),
@@ -199,8 +204,15 @@ def _clock_differences(before: Any, now: Any) -> Iterator[Difference]:
             continue
         if abs(max(was) / max(has) - 1) > _SAME_CLOCK if max(has) else max(was) != max(has):
             yield Difference(name.removesuffix("_spread") + " under load", max(was), max(has))
-    if (old.throttled or ()) != (new.throttled or ()):
+    if old.throttled != new.throttled:
         yield Difference("throttled", old.throttled, new.throttled)
+
+
+def _warmth(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
+    """A machine that was warmer when it began throttles sooner."""
+    old, new = (dict(flatten(report)).get("at_start.hottest_c") for report in (before, now))
+    if type(old) is type(new) is float and abs(old - new) > _SAME_WARMTH_C:
+        yield Difference("hottest at start, °C", old, new)
 
 
 def _differences(before: Mapping[str, object], now: Mapping[str, object]) -> Iterator[Difference]:
@@ -224,4 +236,6 @@ def _is_speed(figure: str) -> bool:
 
 
 def _said(value: object) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value)) or "nothing"
     return "not told" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
