@@ -34,6 +34,10 @@ class BuildPackage(build_py):
         if not self.editable_mode:
             self._ship("texts", "quality/shipped_texts")
             self._ship("profiles", "profiles/shipped")
+            self.copy_file(
+                str(ROOT / "docs" / "troubleshooting.md"),
+                str(Path(self.build_lib, "orin_llm", "explain", "troubleshooting.md")),
+            )
 
     def _ship(self, source: str, place: str) -> None:
         folder = Path(self.build_lib, "orin_llm", place)

@@ -83,7 +83,9 @@ def test_the_table_and_the_json_say_the_same_on_every_machine(
     assert text.returncode == 0 or name != "pc"
     assert found["usable"] is True
     for entry in found["checks"]:
-        assert set(entry) == {"check", "level", "found", "expected", "fix"}
+        assert set(entry) == {"check", "level", "found", "expected", "fix", "explain"}
+        leads = f"more: orin-llm explain {entry['explain'][0]}"
+        assert leads in text.stdout or entry["level"] in ("ok", "note", "unknown")
         assert entry["found"] in text.stdout
         if entry["level"] != "ok":
             assert entry["expected"] in text.stdout and entry["fix"] in text.stdout

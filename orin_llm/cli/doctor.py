@@ -74,6 +74,11 @@ def doctor(
 def report(machine: Machine, store: Store, findings: Sequence[Finding]) -> dict[str, Any]:
     """For `--json`."""
     from orin_llm.doctor.finding import exit_code
+    from orin_llm.explain.guide import entries_of_check
+
+    def with_entries(finding: Finding) -> dict[str, Any]:
+        names = [entry.name for entry in entries_of_check(finding.check)]
+        return {**finding.to_json(), "explain": names}
 
     power, model = machine.power, machine.model
     return {
@@ -92,7 +97,7 @@ def report(machine: Machine, store: Store, findings: Sequence[Finding]) -> dict[
         "sensor_problems": dict(machine.sensor_problems),
         "model": model.to_json() if model else None,
         "store": {"path": str(store.root), "models": store.names()},
-        "checks": [finding.to_json() for finding in findings],
+        "checks": [with_entries(finding) for finding in findings],
     }
 
 

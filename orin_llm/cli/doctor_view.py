@@ -19,6 +19,7 @@ from orin_llm.device.build import Build
 from orin_llm.device.gpu import Gpu
 from orin_llm.doctor.finding import LEVELS, Finding
 from orin_llm.doctor.machine import Machine
+from orin_llm.explain.guide import entries_of_check
 from orin_llm.host.cpu import Cpu
 from orin_llm.host.memory import Memory
 from orin_llm.host.units import size_text
@@ -38,6 +39,7 @@ _COUNTED = {
     "warning": ("warning", "warnings"),
     "note": ("note", "notes"),
 }
+_EXPLAINED = ("missing", "hurts", "warning")
 _FACT_CELLS = 11
 _LEVEL_CELLS = 9
 _LEAST_LAST_COLUMN = 40  # cells; with less the text goes under the check's name
@@ -89,6 +91,8 @@ def _lines(finding: Finding, check_cells: int, width: int) -> Iterator[Text]:
     texts = [finding.found]
     texts += [f"expected: {finding.expected}"] if finding.expected else []
     texts += [f"to do: {finding.fix}"] if finding.fix else []
+    if finding.level in _EXPLAINED and (entries := entries_of_check(finding.check)):
+        texts.append(f"more: orin-llm explain {entries[0].name}")
     if width - indent < _LEAST_LAST_COLUMN:
         indent = _LEVEL_CELLS
         yield Text.assemble(level, finding.check)

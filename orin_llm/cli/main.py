@@ -69,6 +69,9 @@ SUBCOMMANDS = {
     "doctor": Subcommand(
         "orin_llm.cli.doctor", "doctor", MACHINE, "Say what was built, what was found and why."
     ),
+    "explain": Subcommand(
+        "orin_llm.cli.explain", "explain", MACHINE, "Say what a symptom or an error means."
+    ),
 }
 
 

@@ -125,6 +125,17 @@ def test_prompts_are_gathered_where_flash_attention_has_their_heads(
     assert difference(open_engine, model(kind), hooks=Hooks(hooks)) < ROUNDING["f16"] + WEIGHTS
 
 
+def test_without_flash_attention_no_prompt_is_gathered_for_it(
+    open_engine: OpenEngine, model: Callable[[str], Path]
+) -> None:
+    path = model("heads of 64")
+    backend: Any = open_engine(path, flash_attention="off").backend
+    assert backend["hooks"]["gather"] == "unavailable"
+    assert "prompts' attention reads the pages, as flash attention is off" in backend["note"]
+    delta = difference(open_engine, path, flash_attention="off")
+    assert delta < ROUNDING["f16"] + WEIGHTS
+
+
 @pytest.mark.parametrize("least", [0, 20])
 def test_prompts_are_gathered_from_so_many_tokens_on(
     open_engine: OpenEngine, model: Callable[[str], Path], least: int

@@ -1,0 +1,1 @@
+"""The fault guide: from what a user sees to what to look for and what to do."""
