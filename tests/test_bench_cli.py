@@ -264,3 +264,17 @@ def test_every_flag_has_its_own_environment_mirror() -> None:
             mirrors.append(option.envvar)
             assert option.envvar.startswith("ORIN_LLM_")
     assert len(set(mirrors)) == len(mirrors) > 15
+
+
+def test_flags_of_sweeps_have_their_second_names_and_make_it_concurrent(tiny_model: Path) -> None:
+    sweep = ("--prompt", "8,12", "--gen", "3", "--depth", "0", "--concurrency", "1,2")
+    engine = ("--chunk", "16", "--page", "8", "--kv-type", "f16", "--flash", "auto")
+    code, out, err = run_bench(tiny_model, *sweep, *engine, "-r", "1", "-t", "1", "--json", "-q")
+    assert code == 0, err
+    results = json.loads(out)["results"]
+    assert [result["label"] for result in results] == [
+        f"{kind} p{prompt} n3"
+        for kind in ("single", "concurrent ×2")
+        for prompt in (8, 12)
+    ]  # fmt: skip
+    assert all(result["engine"]["page_size"] == 8 for result in results)

@@ -15,7 +15,7 @@ from orin_llm.device.sources import open_sensors
 from orin_llm.device.stamp import Stamp, read_stamp
 from orin_llm.errors import DeviceUnavailable
 
-INTERVAL_MS = 100  # between readings: what tegrastats can do, at a cost that disturbs no step
+INTERVAL_MS = 100  # between readings: tegrastats prints no faster
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def bench(
     n_workloads = len(campaign.configs) * len(campaign.scenarios)
     with (
         reporter(quiet) as progress,
-        watching(machine.root, readings=machine.readings) as watch,
+        watching(machine.root, readings=machine.reads(workload)) as watch,
     ):
         if workload == "load":
             caches = load.caches()

@@ -254,6 +254,10 @@ class MachineOptions:
     ] = True
     root: Root = Path("/")
 
+    def reads(self, workload: str) -> bool:
+        """Whether sensors are read: of starts only for their temperature."""
+        return self.readings and (workload != "load" or self.cool_down > 0)
+
 
 @dataclass(frozen=True)
 class ComparisonOptions:
