@@ -47,6 +47,7 @@ SUBCOMMANDS = {
         "orin_llm.cli.imatrix", "imatrix", MODELS, "Learn from a text what quantizing should keep."
     ),
     "bench": Subcommand("orin_llm.cli.bench", "bench", MACHINE, "Measure speed and memory."),
+    "tune": Subcommand("orin_llm.cli.tune", "tune", MACHINE, "Find the fastest settings here."),
     "profile": Subcommand(
         "orin_llm.cli.profile", "app", MACHINE, "List, show and exchange tuned settings."
     ),

@@ -48,7 +48,7 @@ def profile_settings(options: ProfiledOptions, *, quiet: bool) -> dict[str, int 
     use = _use(options, wanted, quiet)
     if use is None:
         return {}
-    given = _given_fields(options)
+    given = given_fields(options)
     _tell(use.told(given), quiet)
     return {name: value for name, value in use.profile.values.items() if name not in given}
 
@@ -79,7 +79,7 @@ def _use(options: ProfiledOptions, wanted: str | bool | None, quiet: bool) -> Us
     return Use(match.exact.name, match.exact.profile)
 
 
-def _given_fields(options: Any) -> set[str]:
+def given_fields(options: Any) -> set[str]:
     """Fields of `EngineConfig` that flags or their environment mirrors set."""
     changed = {f.name for f in fields(options) if getattr(options, f.name) != f.default}
     return {_FIELD_OF.get(name, name) for name in changed | options.given.names}

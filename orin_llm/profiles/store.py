@@ -16,6 +16,7 @@ from orin_llm.host.disk import replacing
 from orin_llm.models.names import derive, normalise
 from orin_llm.models.store import data_folder
 from orin_llm.profiles.file import profile_text, read_profile
+from orin_llm.profiles.key import ProfileKey, differences
 from orin_llm.profiles.profile import Profile
 
 SUFFIX = ".toml"
@@ -132,13 +133,21 @@ class ProfileStore:
             raise UsageError(f"{name} ships with orin-llm and stays; --no-profile leaves it out")
         return path
 
-    def free_name(self, wanted: str) -> str:
-        """`wanted`, or with a number behind it where the user has such a profile already."""
-        name, number = profile_name(wanted), 1
-        while self.has_own(name):
+    def name_for(self, key: ProfileKey, goal: str) -> str:
+        """The name of the profile for a key and goal: of model, mode and goal; a number is behind
+        it where the user's profile of that name is for another key."""
+        plain = derive("-".join(filter(None, (key.model, key.mode, goal))))
+        name, number = plain, 1
+        while self.has_own(name) and self._is_other(name, key):
             number += 1
-            name = f"{profile_name(wanted)}-{number}"
+            name = f"{plain}-{number}"
         return name
+
+    def _is_other(self, name: str, key: ProfileKey) -> bool:
+        try:
+            return bool(differences(self.read(name).profile.key, key))
+        except UsageError:  # damaged: it may be replaced
+            return False
 
     def _place(self, name: str) -> tuple[Path, bool]:
         own = self.path(name)

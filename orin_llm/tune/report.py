@@ -8,6 +8,7 @@ from typing import Any
 
 from orin_llm.bench.tables import table
 from orin_llm.gguf.header import Header
+from orin_llm.tune.kv_quality import KvQuality
 from orin_llm.tune.outcome import Outcome, Verdict
 from orin_llm.tune.report_facts import quantization_lines, rope_tables
 from orin_llm.tune.report_tables import (
@@ -24,7 +25,7 @@ from orin_llm.tune.report_tables import (
     standings,
 )
 
-_DECISIONS = {
+DECISIONS = {
     "better": "Better settings than the defaults were found.",
     "noise": "Nothing is better than the defaults beyond chance: they are kept.",
     "default": "The defaults are the best.",
@@ -84,7 +85,7 @@ def report(outcome: Outcome, about: About) -> str:
 
 
 def _summary(outcome: Outcome, about: About) -> list[str]:
-    lines = [f"**{_DECISIONS[outcome.decision]}** {outcome.reason}".rstrip(), ""]
+    lines = [f"**{DECISIONS[outcome.decision]}** {outcome.reason}".rstrip(), ""]
     if outcome.best is not None:
         cost = outcome.best.cost
         lines += [f"Chosen: {outcome.best.candidate.text}.", ""]
@@ -101,6 +102,16 @@ def _summary(outcome: Outcome, about: About) -> list[str]:
     facts["measured"] = f"{len(outcome.trials)} trials, {outcome.elapsed_s / 60:.1f} minutes"
     rows = [[name, str(value)] for name, value in facts.items() if value not in (None, "")]
     return [*lines, table("", "", rows=rows)]
+
+
+def quality_text(found: KvQuality) -> str:
+    """`+0.12 % perplexity (± 0.05 %)`, and whether it is tried."""
+    if found.ratio is None:
+        return f"not tried: {found.note}"
+    text = f"{100 * (found.ratio - 1):+.2f} % perplexity"
+    if found.uncertainty is not None:
+        text += f" (± {100 * found.uncertainty:.2f} %)"
+    return text if found.is_allowed else f"{text}, not tried: {found.note}"
 
 
 def _pages(outcome: Outcome) -> list[str]:

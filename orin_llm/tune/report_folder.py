@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -70,20 +71,21 @@ class ReportFolder:
 
         Raises OrinError where they cannot be written.
         """
-        from dataclasses import replace
-
         pictures = save_pictures(outcome, self.path)
-        try:
-            text = report(outcome, replace(about, pictures=pictures))
-            self._write(REPORT, text)
-            if result is not None:
-                self._write(RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n")
-        except OSError as error:
-            raise self._unusable(error) from error
+        self._write(REPORT, report(outcome, replace(about, pictures=pictures)))
+        if result is not None:
+            self.write_json(RESULT, result)
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        """Write a file of the folder; OrinError where it cannot be written."""
+        self._write(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
 
     def _write(self, name: str, text: str) -> None:
-        with replacing(self.path / name) as part:
-            part.write_text(text, encoding="utf-8", errors="replace")
+        try:
+            with replacing(self.path / name) as part:
+                part.write_text(text, encoding="utf-8", errors="replace")
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def _unusable(self, error: OSError) -> OrinError:
         return OrinError(f"{self.path} cannot be written: {error.strerror or error}")

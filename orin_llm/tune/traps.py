@@ -47,10 +47,15 @@ class Trap:
         return text + (f". To do: {found.fix}" if found.fix else "")
 
 
-def traps(findings: Iterable[Finding]) -> list[Trap]:
-    """Those of the findings that make tuning a mistake, the worst first."""
+def traps(findings: Iterable[Finding], *, on_gpu: bool) -> list[Trap]:
+    """Those of the findings that make tuning a mistake, the worst first.
+
+    Args:
+        on_gpu: a GPU is to compute, if there is one.
+    """
     return [
         Trap(finding, _MEANINGS[finding.check])
         for finding in findings
         if finding.level in ("missing", "hurts") and finding.check in _MEANINGS
+        if on_gpu or _MEANINGS[finding.check] != _OTHER_DEVICE
     ]
