@@ -101,8 +101,10 @@ class Job:
 
     def about(self) -> dict[str, Any]:
         """What must be the same for a study to go on."""
-        base = {name: str(value) for name, value in vars(self.base).items()}
-        return {"key": self.key.to_json(), "work": dict(self.work.to_json()), "base": base}
+        settings = {name: str(value) for name, value in vars(self.base).items()}
+        settings["hooks"] = ",".join(sorted(self.base.hooks.enabled))
+        settings["kernels"] = _kernels_text(self.base)
+        return {**self.key.to_json(), "measured": work_text(self.work), **settings}
 
     def fixed_values(self) -> dict[str, int | str]:
         """Settings that were given and belong into a profile."""
@@ -110,8 +112,7 @@ class Job:
         values = {name: getattr(self.base, name) for name in TUNABLE if name in self.kept}
         values = {name: v for name, v in values.items() if v != getattr(plain, name)}
         if "kernels" in values:
-            chosen = self.base.kernels.chosen
-            values["kernels"] = ",".join(f"{name}={value}" for name, value in chosen.items())
+            values["kernels"] = _kernels_text(self.base)
         return values
 
     def machine(self) -> dict[str, Any]:
@@ -127,6 +128,10 @@ class Job:
             "orin_llm": program,
             "commit": commit(Path(__file__).parents[1]),
         }
+
+
+def _kernels_text(config: EngineConfig) -> str:
+    return ",".join(f"{name}={value}" for name, value in config.kernels.chosen.items())
 
 
 def work_text(work: Work) -> str:

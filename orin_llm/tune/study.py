@@ -29,8 +29,11 @@ class Study:
     A `with` block lets go of the file.
     """
 
-    def __init__(self, study: optuna.Study, trials: list[Trial], held: ExitStack) -> None:
+    def __init__(
+        self, study: optuna.Study, space: Space, trials: list[Trial], held: ExitStack
+    ) -> None:
         self._study = study
+        self._space = space
         self._held = held
         self.trials = trials
 
@@ -67,7 +70,7 @@ class Study:
                     f"{path} is of another search ({_difference(known, described)}): begin anew "
                     "(--fresh), or name another file"
                 )
-            return cls(study, trials, stack.pop_all())
+            return cls(study, space, trials, stack.pop_all())
 
     def add(self, trial: Trial) -> None:
         """Keep a trial that has ended.
@@ -85,8 +88,8 @@ class Study:
             state=state,
             params=params,
             distributions={
-                name: optuna.distributions.CategoricalDistribution([value])
-                for name, value in params.items()
+                knob.name: optuna.distributions.CategoricalDistribution(knob.values)
+                for knob in self._space.knobs
             },
             value=trial.cost if state == optuna.trial.TrialState.COMPLETE else None,
             user_attrs={_TRIAL: json.dumps(trial.to_json(), allow_nan=False)},
