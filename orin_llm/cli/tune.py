@@ -53,7 +53,8 @@ def tune(
     from orin_llm.profiles.store import ProfileStore
     from orin_llm.tune.report_keep import keep
 
-    typed = shlex.join(["orin-llm", *sys.argv[1:]])
+    once = ("--resume", "--fresh")
+    typed = shlex.join(["orin-llm", *(word for word in sys.argv[1:] if word not in once)])
     job = _job(model, goal, search, work, fixed, result, root)
     with reporter(result.quiet) as report:
         warnings = _warnings(model, fixed.gpu_layers, search, root, report)
@@ -130,6 +131,7 @@ def _job(
     only = None if search.only is None else {part.strip() for part in search.only.split(",")}
     return Job(
         model=path,
+        typed_model=model,
         header=header,
         base=base,
         kept=fixed.kept,
@@ -183,7 +185,8 @@ def _search(job: Job, space: Space, root: Path, report: StderrReporter) -> tuple
         tuner = Tuner(space, job.goal, bench, study, job.plan, report.message)
         try:
             for trial in tuner.run():
-                report.message(trial_line(trial))
+                if trial.state != "pruned":  # the report says how many were, and why
+                    report.message(trial_line(trial))
                 done = tuner.progress
                 report.progress(Progress("tuning", done.done, done.total, "repetitions"))
         except KeyboardInterrupt:

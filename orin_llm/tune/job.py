@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Set
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -30,13 +31,14 @@ class Job:
     """What a run is told.
 
     Attributes:
-        model: the file; header: its own.
+        model: the file; header: its own; typed_model: as the user named it.
         base: what is not tuned; kept: the fields of it that the user gave.
         only: the knobs that are tuned; None: all.
         name: of the profile.
     """
 
     model: Path
+    typed_model: str
     header: Header
     base: EngineConfig
     kept: Set[str]
@@ -151,7 +153,7 @@ def commands(job: Job, settings: Mapping[str, Any], typed: str) -> dict[str, str
         settings: that were chosen, by fields of `EngineConfig`.
         typed: the command line that began it.
     """
-    model, flags = job.key.model, flags_text(settings)
+    model, flags = shlex.quote(job.typed_model), flags_text(settings)
     answer = f"-p {job.work.prompts[-1]} -n {job.work.answer}"
     return {
         "Tune again": f"{typed} --fresh",

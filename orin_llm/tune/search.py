@@ -47,7 +47,7 @@ class Tuner:
 
         Args:
             study: trials that it has already are not measured again; None keeps them in memory.
-            say: told what is measured next, in one line.
+            say: told why something is measured again, in one line.
         """
         self.plan = plan or Plan()
         self._session = Session(space, goal, bench, study or Study.open(None, space, goal, {}), say)

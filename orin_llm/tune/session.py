@@ -97,7 +97,6 @@ class Session:
         self, stage: str, candidate: Candidate, repetitions: int, may_repeat: bool
     ) -> Trial:
         is_default = candidate == self.space.default
-        self._say(f"{stage}: {candidate.text}")
         began = self._bench.now_s()
         try:
             measured = self._bench.measure(candidate, Effort(repetitions))
