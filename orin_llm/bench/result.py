@@ -24,7 +24,7 @@ from orin_llm.bench.ratios import Ratio
 from orin_llm.bench.records import Run
 from orin_llm.bench.timeline import Timeline, timeline
 from orin_llm.bench.traffic import Traffic
-from orin_llm.bench.workload import Scenario
+from orin_llm.bench.workload import Described
 from orin_llm.device.modules import Module
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Conditions:
         traffic: what their steps read; module: that they ran on; None where that is not known.
     """
 
-    scenario: Scenario
+    scenario: Described
     chunk_size: int
     warmup: int
     seed: int

@@ -46,8 +46,8 @@ class Workload:
     depth: int = 0
 
 
-class Scenario(Protocol):
-    """A kind of workload with its settings."""
+class Described(Protocol):
+    """What results tell of a workload."""
 
     @property
     def label(self) -> str:
@@ -56,6 +56,13 @@ class Scenario(Protocol):
     @property
     def settings(self) -> dict[str, object]:
         """The settings for machine-readable output, `workload` first."""
+
+    def figures(self, run: Run, chunk_size: int) -> dict[str, float]:
+        """What only this kind of workload asks, of one run."""
+
+
+class Scenario(Described, Protocol):
+    """A kind of workload with its settings."""
 
     @property
     def n_ctx(self) -> int:
@@ -71,9 +78,6 @@ class Scenario(Protocol):
 
     def build(self, n_vocab: int, seed: int) -> Workload:
         """The requests; the same for the same arguments."""
-
-    def figures(self, run: Run, chunk_size: int) -> dict[str, float]:
-        """What only this kind of workload asks, of one run."""
 
 
 class Prompts:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,12 +12,9 @@ from orin_llm.cli.bench_options import (
     MachineOptions,
     WorkloadOptions,
 )
+from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
-from orin_llm.errors import OrinError, UsageError
-
-if TYPE_CHECKING:
-    from orin_llm.bench.result import R, Report
 
 REPORT = "Repetitions and output"
 
@@ -60,16 +55,13 @@ def bench(
     Numbers take lists and ranges (512,1024 or 128-512+128 or 1-16*2): every combination is run.
     """
     from orin_llm.bench.campaign import Campaign, measure
-    from orin_llm.bench.report import FORMATS
     from orin_llm.bench.start_campaign import measure_starts
     from orin_llm.bench.watch import watching
     from orin_llm.cli.progress import load_engine, reporter
     from orin_llm.engine import Hooks
     from orin_llm.models.store import resolve
 
-    layout = _layout(ctx, output, as_json)
-    if layout not in FORMATS:
-        raise UsageError(f"no output format {output!r}: choose one of {', '.join(FORMATS)}")
+    layout = chosen_format(ctx, output, as_json)
     workload = workload or load.default_workload
     campaign = Campaign(
         model=resolve(engines.model),
@@ -90,7 +82,7 @@ def bench(
         if workload == "load":
             caches = load.caches()
             starts = measure_starts(campaign, caches, progress.message, watch)
-            _print_results(starts, layout, n_workloads * len(caches))
+            print_results(starts, layout, n_workloads * len(caches))
             return
         reports = measure(
             campaign,
@@ -98,49 +90,5 @@ def bench(
             progress.message,
             watch,
         )
-        results = _print_results(reports, layout, n_workloads)
-    failed = sum(result.failed for result in results)
-    if failed:
-        error = next(error for result in results for error in result.errors)
-        raise OrinError(f"{failed} request{'s' * (failed > 1)} failed: {error}")
-
-
-def _layout(ctx: typer.Context, output: str, as_json: bool) -> str:
-    """The format: of two that contradict, the one on the command line; UsageError if both are."""
-    sources = {name: ctx.get_parameter_source(name) for name in ("output", "as_json")}
-    written = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    if not as_json or written == {"output"}:
-        return output
-    if "output" in written and output != "json":
-        raise UsageError(f"--json and -o {output} contradict: choose one of them")
-    return "json"
-
-
-def _print_results(reports: Iterator[Report[R]], layout: str, n_workloads: int) -> tuple[R, ...]:
-    """JSON lines as soon as they are there; else all at the end, also where that is an error.
-
-    Ctrl-C, too, loses nothing but a JSON object, whose reader would take it for the whole; stderr
-    says how much of `n_workloads` is there.
-    """
-    from orin_llm.bench.report import FORMATS
-    from orin_llm.bench.result import Report
-
-    finished: list[Report[R]] = []
-    at_once = layout == "jsonl"
-    interrupted = False
-    try:
-        for report in reports:
-            finished.append(report)
-            if at_once:
-                print(FORMATS[layout](report), end="", flush=True)
-    except KeyboardInterrupt:
-        interrupted = True
-        raise
-    finally:
-        wanted = not (interrupted and layout == "json")
-        if finished and wanted and not at_once:
-            print(FORMATS[layout](Report.joined(finished)), end="", flush=True)
-        if interrupted:
-            what = f"{len(finished)} of {n_workloads} workloads are" if wanted else "nothing is"
-            print(f"interrupted: {what} printed", file=sys.stderr, flush=True)
-    return Report.joined(finished).results
+        results = print_results(reports, layout, n_workloads)
+    require_none_failed(results)
