@@ -150,7 +150,8 @@ def measure(
                     traffic=Traffic(first.header, first.config.kv_type),
                     module=watch.module,
                 )
-                yield Report(where, tuple(_turns(campaign, conditions, runners, say, cool)))
+                results = _turns(campaign, scenario, conditions, runners, say, cool)
+                yield Report(where, tuple(results))
 
 
 def cool_down(campaign: Campaign, watch: Watch, say: Say) -> Callable[[], None]:
@@ -202,12 +203,12 @@ def _alike(first: EngineRunner, hooks: Hooks) -> EngineConfig:
 
 def _turns(
     campaign: Campaign,
+    scenario: Scenario,
     conditions: Conditions,
     runners: Sequence[EngineRunner],
     say: Say,
     cool: Callable[[], None],
 ) -> list[Result]:
-    scenario = conditions.scenario
     engine = runners[0].engine
     with ExitStack() as peers:
         contenders: list[Contender[Workload, Run]] = [*runners]
