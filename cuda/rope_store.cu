@@ -50,6 +50,9 @@ struct Head {
     __device__ void fetch_angles(const RopeStoreParams & p, int32_t position, int lane) {
         const bool is_known = position >= 0 && position < p.n_positions;
         const int n_pairs = p.n_dims / 2;
+        if (!is_known && lane == 0 && p.n_outside != nullptr) {
+            atomicAdd(p.n_outside, 1u);
+        }
         for (int pair = lane; pair < n_pairs; pair += 32) {
             if (is_known) {
                 copy_async<8>(angles + pair, p.table + int64_t(position) * n_pairs + pair);

@@ -42,7 +42,8 @@ struct RopeStoreParams {
     const int32_t * positions;  // [n_tokens]
     const float2 * table;       // [n_positions, n_dims / 2] cos and sin; a position outside gives NaN
     int32_t n_positions;
-    int32_t n_dims;  // channels of a head that turn, the first ones; 0: none
+    uint32_t * n_outside;  // grows by 1 for each head of Q and K whose position is outside; null: nobody counts
+    int32_t n_dims;        // channels of a head that turn, the first ones; 0: none
     RopePairs pairs;
 
     // After it, groups of this many channels are rotated by the orthonormal Walsh-Hadamard matrix: a power of two that

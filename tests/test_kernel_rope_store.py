@@ -43,6 +43,7 @@ def call(kernels: Kernels, q: Any, k: Any, v: Any, rope: Rope | None = None, **o
         "norms": [np.zeros(0, np.float32)] * 3,
         "eps": [0.0] * 3,
         "prefetched": np.zeros(0, np.uint8),
+        "n_outside": np.zeros(0, np.uint32),
     } | other
     for name, x, kind in (("k_cells", k, k_type), ("v_cells", v, v_type)):
         width = int(x[0].size * ROW_BYTES[kind]) if x is not None else 8
@@ -65,7 +66,7 @@ def test_q_and_k_turn_and_v_does_not(kernels: Kernels, mode: int, n_dims: int, s
     q, k, v = projections(seed, 5, 6, 2, 64, 48)
     positions = np.array([7, 0, 63, 8, 31], np.int32)
     kernels.set_seed(seed=seed)
-    q_out, k_cells, v_cells = call(kernels, q, k, v, rope, positions=positions)
+    q_out, k_cells, v_cells, _ = call(kernels, q, k, v, rope, positions=positions)
     np.testing.assert_allclose(q_out, rotate(rope, q[None], positions)[0], atol=1e-6)
     expected = rotate(rope, k[None], positions)[0]
     np.testing.assert_allclose(stored(k_cells, 0, 5, (2, 64)), expected, rtol=2**-11, atol=1e-6)
@@ -78,7 +79,7 @@ def test_the_table_is_all_that_is_known_of_the_angles(kernels: Kernels) -> None:
         freq_factors=llama3_factors(64, 500000.0),
     )  # fmt: skip
     q, k, v = projections(3, 3, 2, 1, 64, 64)
-    q_out, _, _ = call(kernels, q, k, v, rope)
+    q_out, _, _, _ = call(kernels, q, k, v, rope)
     expected = rotate(rope, q[None], np.arange(3, dtype=np.int32))[0]
     np.testing.assert_allclose(q_out, expected, atol=2e-6)
 
@@ -93,7 +94,7 @@ def test_rows_are_those_of_ggml(kernels: Kernels, k_type: int, v_type: int) -> N
     k[1, 0, 0] *= -1
     v[2] *= 1e4
     k[3, 0, :4] = v[3, 0, :4] = [1 + 2**-8, 1 + 3 * 2**-8, 1 + 2**-11, 1 + 3 * 2**-11]  # ties
-    _, k_cells, v_cells = call(kernels, q, k, v, k_type=k_type, v_type=v_type)
+    _, k_cells, v_cells, _ = call(kernels, q, k, v, k_type=k_type, v_type=v_type)
     for cells, x, kind in ((k_cells, k, k_type), (v_cells, v, v_type)):
         expected = quantize(x.reshape(4, -1), TYPES[kind])
         np.testing.assert_array_equal(cells[[3, 6, 9, 12]], expected.view(np.uint8))
@@ -105,7 +106,7 @@ def test_groups_are_rotated_by_walsh_and_hadamard(kernels: Kernels, size: int) -
     q, k, v = projections(size, 3, 2, 2, 128, 64)
     positions = np.arange(3, dtype=np.int32)
     v_size = min(size, 64)
-    q_out, k_cells, v_cells = call(
+    q_out, k_cells, v_cells, _ = call(
         kernels, q, k, v, rope, k_hadamard=size, v_hadamard=v_size, k_type=1, v_type=2
     )
     turned = [rotate(rope, x[None], positions)[0] for x in (q, k)]
@@ -120,7 +121,7 @@ def test_a_scale_is_of_q_alone(kernels: Kernels) -> None:
     rope = Rope(mode=NEOX, n_dims=64, head_dim=64)
     q, k, v = projections(1, 3, 2, 1, 64, 64)
     positions = np.arange(3, dtype=np.int32)
-    q_out, k_cells, v_cells = call(kernels, q, k, v, rope, q_scale=0.3, k_hadamard=64)
+    q_out, k_cells, v_cells, _ = call(kernels, q, k, v, rope, q_scale=0.3, k_hadamard=64)
     turned = [hadamard(rotate(rope, x[None], positions)[0], 64) for x in (q, k)]
     np.testing.assert_allclose(q_out, 0.3 * turned[0], atol=1e-6)
     np.testing.assert_allclose(stored(k_cells, 0, 3, (1, 64)), turned[1], rtol=2**-11, atol=2e-6)
@@ -130,7 +131,7 @@ def test_a_scale_is_of_q_alone(kernels: Kernels) -> None:
 def test_without_k_and_v_only_q_turns(kernels: Kernels) -> None:
     rope = Rope(mode=NORM, n_dims=64, head_dim=64)
     q, _, _ = projections(1, 3, 2, 1, 64, 64)
-    q_out, k_cells, v_cells = call(kernels, q, None, None, rope)
+    q_out, k_cells, v_cells, _ = call(kernels, q, None, None, rope)
     expected = rotate(rope, q[None], np.arange(3, dtype=np.int32))[0]
     np.testing.assert_allclose(q_out, expected, atol=1e-6)
     assert (k_cells == 0xEE).all() and (v_cells == 0xEE).all()
@@ -154,7 +155,7 @@ def test_heads_are_normalised_before_they_turn(
     norms = [rng.uniform(0.5, 2, n).astype(np.float32) for n in (dim_k, dim_k, dim_v)]
     eps = [1e-6, 0.5, 0.25]
     kernels.set_seed(seed=seed)
-    q_out, k_cells, v_cells = call(kernels, q, k, v, rope, norms=norms, eps=eps)
+    q_out, k_cells, v_cells, _ = call(kernels, q, k, v, rope, norms=norms, eps=eps)
     positions = np.arange(3, dtype=np.int32)
     q_expected, k_expected = (
         rotate(rope, head_norm(x, norm, e)[None], positions)[0]
@@ -170,7 +171,7 @@ def test_a_norm_of_q_alone_leaves_k_and_v(kernels: Kernels) -> None:
     q, k, v = projections(1, 2, 2, 1, 64, 64)
     none = np.zeros(0, np.float32)
     norms = [np.full(64, 3, np.float32), none, none]
-    q_out, k_cells, v_cells = call(kernels, q, k, v, norms=norms)
+    q_out, k_cells, v_cells, _ = call(kernels, q, k, v, norms=norms)
     np.testing.assert_allclose(q_out, head_norm(q, 3, 0.0), atol=2e-6)
     assert (stored(k_cells, 0, 2, (1, 64)) == k.astype(np.float16)).all()
     assert (stored(v_cells, 0, 2, (1, 64)) == v.astype(np.float16)).all()
@@ -191,7 +192,11 @@ def test_a_position_outside_the_table_gives_no_number(kernels: Kernels) -> None:
     rope = Rope(mode=NORM, n_dims=32, head_dim=64)
     q, k, v = projections(1, 3, 2, 1, 64, 64)
     positions = np.array([64, 1, -1], np.int32)
-    q_out, k_cells, _ = call(kernels, q, k, v, rope, positions=positions)
+    count = np.array([5], np.uint32)
+    q_out, k_cells, _, n_outside = call(
+        kernels, q, k, v, rope, positions=positions, n_outside=count
+    )
+    assert n_outside == 5 + 2 * (2 + 1)  # tokens, heads of Q and of K
     for values in (q_out, stored(k_cells, 0, 3, (1, 64))):
         assert np.isnan(values[[0, 2], :, :32]).all()
         assert np.isfinite(values[1]).all() and np.isfinite(values[:, :, 32:]).all()
@@ -201,7 +206,7 @@ def test_not_a_number_stays_one_in_every_type(kernels: Kernels) -> None:
     q, k, v = projections(1, 1, 1, 1, 32, 32)
     k[0, 0, 3] = np.nan
     for kind in TYPES:
-        _, k_cells, _ = call(kernels, q, k, v, k_type=kind)
+        _, k_cells, _, _ = call(kernels, q, k, v, k_type=kind)
         assert np.isnan(stored(k_cells, kind, 1, (1, 32))[0, 0, 3])
 
 

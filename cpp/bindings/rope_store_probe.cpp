@@ -159,6 +159,7 @@ py::dict run_rope_store(const RopeStoreProbe & probe, const py::array_t<float> &
     result["n_layers"] = report.n_layers;
     result["reason"] = report.reason;
     result["table_bytes"] = rope_store.table_bytes();
+    result["n_outside"] = rope_store.n_outside();
     return result;
 }
 

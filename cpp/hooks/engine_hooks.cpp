@@ -76,6 +76,12 @@ RopeTable & EngineHooks::table_for(const RopeParams & params) {
     return *rope_tables_.emplace_back(std::make_unique<RopeTable>(params, config_.n_ctx, rope_tally_));
 }
 
+RopeCounters EngineHooks::rope_counters() const {
+    RopeCounters counters = rope_tally_.total();
+    counters.out_of_bounds += rope_store_.n_outside();
+    return counters;
+}
+
 size_t EngineHooks::n_rope_tables() const {
     const std::lock_guard<std::mutex> lock(tables_lock_);
     return rope_tables_.size();

@@ -63,7 +63,8 @@ class EngineHooks {
     // See orin_graph_slot.
     int graph_slot(uint32_t n_outputs) const;
 
-    RopeCounters rope_counters() const { return rope_tally_.total(); }
+    // Those of tables on a GPU are all out of bounds.
+    RopeCounters rope_counters() const;
     size_t n_rope_tables() const;
     size_t rope_table_bytes() const;
     const RopeStoreHook & rope_store() const { return rope_store_; }

@@ -110,4 +110,13 @@ size_t RopeStoreHook::table_bytes() const {
     return bytes;
 }
 
+uint64_t RopeStoreHook::n_outside() const {
+    const std::lock_guard<std::mutex> lock(lock_);
+    uint64_t count = 0;
+    for (const auto & table : tables_) {
+        count += table->n_outside();
+    }
+    return count;
+}
+
 }  // namespace orin

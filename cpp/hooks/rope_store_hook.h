@@ -35,6 +35,8 @@ class RopeStoreHook {
 
     RopeStoreReport report() const;
     size_t table_bytes() const;
+    // Heads that had a position outside of their table, in all steps that are done.
+    uint64_t n_outside() const;
 
    private:
     // Why the layer keeps its nodes, or "".

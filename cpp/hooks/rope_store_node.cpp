@@ -10,6 +10,7 @@
 #ifdef ORIN_CUDA
 #include "../../cuda/rope_store.h"
 #include "../kv/cuda_paged_kv.h"
+#include "../rope/device_rope_table.h"
 #include "custom_op.h"
 #endif
 
@@ -152,7 +153,8 @@ cuda::RopeStoreParams kernel_params(const ggml_tensor & node) {
     p.q_scale = own.q_scale;
     p.positions = static_cast<const int32_t *>(source(source_positions).data);
     p.table = static_cast<const float2 *>(table.data);
-    p.n_positions = static_cast<int32_t>(table.ne[1]);
+    p.n_positions = DeviceRopeTable::n_positions(table);
+    p.n_outside = reinterpret_cast<uint32_t *>(static_cast<char *>(table.data) + p.n_positions * table.nb[1]);
     p.n_dims = static_cast<int32_t>(table.ne[0]);
     p.pairs = own.neighbours ? cuda::RopePairs::neighbours : cuda::RopePairs::halves;
     p.k_hadamard = own.k_hadamard;

@@ -16,7 +16,7 @@ from greedy import greedy_text
 from numpy.typing import NDArray
 from stepping import step_probe
 
-from orin_llm.engine import Engine
+from orin_llm.engine import Engine, Request
 
 PROMPT = [100 + (7 * i * i + 3 * i) % 190 for i in range(40)]
 ALL_LAYERS = {"n_stock": 0, "reason": ""}
@@ -73,6 +73,20 @@ def both(open_engine: OpenEngine, tmp_path: Path) -> Callable[..., tuple[Engine,
         return on, off
 
     return make
+
+
+def test_no_head_of_an_engines_steps_is_outside_of_the_table(
+    open_engine: OpenEngine, small_model: Path
+) -> None:
+    """Nor one of an idle lane, nor the last position of the context."""
+    engine = open_engine(small_model, n_ctx=128)
+    requests = [
+        Request([3 + n] * (127 - n), max_tokens=1 + n, ignore_eos=True) for n in (0, 9, 20)
+    ]
+    for completion in [engine.complete(request) for request in requests]:
+        assert sum(len(chunk.token_ids) for chunk in completion) > 0
+    assert engine.runner.rope_store_report()["n_layers"] > 0
+    assert engine.runner.rope_counters() == {"lookups": 0, "fallbacks": 0, "out_of_bounds": 0}
 
 
 def rms(x: NDArray[np.float64]) -> float:

@@ -232,3 +232,13 @@ def test_a_table_that_the_gpu_has_no_memory_for_leaves_the_layer_as_it_is(
     hooked = step.run(hook=True)
     assert "has no memory for its RoPE table" in hooked["reason"]
     close_rows(step.stored(hooked, "k"), rotate(PLAIN, step.k[None], step.positions)[0], "f16")
+
+
+@pytest.mark.parametrize("position", [-1, 64, 1 << 30])
+def test_a_head_whose_position_is_outside_of_the_table_is_counted(position: int) -> None:
+    step = Step(PLAIN, n_ctx=64)
+    inside = step.run(hook=True)
+    step.positions[2] = position
+    outside = step.run(hook=True)
+    heads = step.layer.n_head + step.layer.n_head_kv
+    assert (inside["n_outside"], outside["n_outside"]) == (0, heads)

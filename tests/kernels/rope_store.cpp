@@ -21,14 +21,15 @@ cuda::HeadRows rows(Floats & array, const Floats::Array & host, Floats & norm, f
     return {array.data(), host.shape(1) * host.shape(2), host.shape(2), norm.size() > 0 ? norm.data() : nullptr, eps};
 }
 
-// Returns what was q, k_cells and v_cells. cells: [n_cells, bytes of a row]; norms: [head_dim] of Q, K and V, or empty.
+// Returns what was q, k_cells, v_cells and n_outside. cells: [n_cells, bytes of a row]; norms: [head_dim] of Q, K and
+// V, or empty. n_outside: [1], or empty.
 py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array> & k,
                      const std::optional<Floats::Array> & v, const DeviceArray<int32_t>::Array & positions,
                      const Floats::Array & table, bool neighbours, float q_scale, int32_t k_hadamard,
                      int32_t v_hadamard, const DeviceArray<int64_t>::Array & cells, int32_t k_type, int32_t v_type,
                      const Bytes::Array & k_cells, const Bytes::Array & v_cells,
                      const std::vector<Floats::Array> & norms, const std::vector<float> & eps,
-                     const Bytes::Array & prefetched) {
+                     const Bytes::Array & prefetched, const DeviceArray<uint32_t>::Array & n_outside) {
     Floats q_rows(q);
     Floats k_rows(k ? *k : Floats::Array(1));
     Floats v_rows(v ? *v : Floats::Array(1));
@@ -41,6 +42,7 @@ py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array>
     Floats k_norm(norms.at(1));
     Floats v_norm(norms.at(2));
     Bytes next_weights(prefetched);
+    DeviceArray<uint32_t> outside(n_outside);
     cuda::RopeStoreParams p{};
     p.n_tokens = static_cast<int32_t>(q.shape(0));
     p.n_head = static_cast<int32_t>(q.shape(1));
@@ -57,6 +59,7 @@ py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array>
     p.positions = device_positions.data();
     p.table = reinterpret_cast<const float2 *>(device_table.data());
     p.n_positions = static_cast<int32_t>(table.shape(0));
+    p.n_outside = outside.size() > 0 ? outside.data() : nullptr;
     p.n_dims = static_cast<int32_t>(table.shape(1) * 2);
     p.pairs = neighbours ? cuda::RopePairs::neighbours : cuda::RopePairs::halves;
     p.k_hadamard = k_hadamard;
@@ -70,7 +73,7 @@ py::tuple rope_store(const Floats::Array & q, const std::optional<Floats::Array>
     p.v_row_bytes = v_cells.shape(1);
     p.prefetch.ranges[1] = {next_weights.data(), prefetched.size()};
     check(cuda::rope_store(p, nullptr), "rope_store");
-    return py::make_tuple(q_rows.read(), k_memory.read(), v_memory.read());
+    return py::make_tuple(q_rows.read(), k_memory.read(), v_memory.read(), outside.read());
 }
 
 }  // namespace
@@ -79,7 +82,7 @@ void bind_rope_store(py::module_ & module) {
     module.def("rope_store", &rope_store, py::arg("q"), py::arg("k"), py::arg("v"), py::arg("positions"),
                py::arg("table"), py::arg("neighbours"), py::arg("q_scale"), py::arg("k_hadamard"),
                py::arg("v_hadamard"), py::arg("cells"), py::arg("k_type"), py::arg("v_type"), py::arg("k_cells"),
-               py::arg("v_cells"), py::arg("norms"), py::arg("eps"), py::arg("prefetched"));
+               py::arg("v_cells"), py::arg("norms"), py::arg("eps"), py::arg("prefetched"), py::arg("n_outside"));
 }
 
 }  // namespace orin::kernels
