@@ -174,7 +174,7 @@ def test_every_command_of_the_guide_exists_with_its_flags(arguments: list[str]) 
     assert flags - options_of(command(path)) == set()
     changes = re.findall(r"^\| `([a-z-]+)` \|", (DOCS / "setup.md").read_text(), re.MULTILINE)
     for flag, value in pairwise(arguments):
-        assert flag != "--only" or value in changes
+        assert (path[0], flag) != ("setup", "--only") or value in changes
 
 
 def test_every_flag_that_stands_alone_exists() -> None:
@@ -227,7 +227,7 @@ FOREIGN = {
     "failed to allocate … buffer", "Out of memory: Killed process", "oom-kill", "Killed",
     "VRAM usage didn't recover", "no CUDA-capable device is detected",
     "CUDA driver version is insufficient", "operation not supported",
-    "libcuda.so.1: cannot open shared object file",
+    "cannot open shared object file", "Input/output error", "Is a directory",
     "no kernel image is available for execution on the device", "cublasSgemm",
     "CUBLAS_STATUS_ARCH_MISMATCH", "nvcc fatal", "Unsupported gpu architecture",
     "c++: fatal error: Killed signal terminated program cc1plus", "Illegal instruction",

@@ -13,10 +13,10 @@ from orin_llm.explain.guide import Entry, name_of
 from orin_llm.explain.words import joined, message_pattern, plain_words, stem, stems
 
 # A word of a heading says more than one of the text. By judgement; tests hold the outcomes.
-_WEIGHTS = {"title": 5.0, "also": 4.0, "checks": 3.0, "messages": 3.0, "symptom": 2.0}
+_WEIGHTS = {"title": 5.0, "also": 4.0, "checks": 3.0, "messages": 2.0, "symptom": 2.0}
 _WEIGHT_OF_TEXT = 1.0
 _WEIGHT_OF_MESSAGE = 10.0
-_LEAST_SCORE = 6.0  # of a fit; below, single common words have met
+_LEAST_SCORE = 8.0  # of a fit; below, single common words have met
 _LEAST_SHARE = 0.35  # of the best score, for others beside it
 _CLOSE = 0.8  # of a misspelt word to one of the guide
 _MOST_WORDS_TO_CORRECT = 8  # what is longer was printed by a program
