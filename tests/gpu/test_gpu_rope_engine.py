@@ -80,9 +80,7 @@ def test_no_head_of_an_engines_steps_is_outside_of_the_table(
 ) -> None:
     """Nor one of an idle lane, nor the last position of the context."""
     engine = open_engine(small_model, n_ctx=128)
-    requests = [
-        Request([3 + n] * (127 - n), max_tokens=1 + n, ignore_eos=True) for n in (0, 9, 20)
-    ]
+    requests = [Request([3 + n] * (127 - n), max_tokens=1 + n, ignore_eos=True) for n in (0, 9, 20)]
     for completion in [engine.complete(request) for request in requests]:
         assert sum(len(chunk.token_ids) for chunk in completion) > 0
     assert engine.runner.rope_store_report()["n_layers"] > 0
