@@ -141,6 +141,17 @@ def test_without_readings_the_machine_is_stamped_all_the_same(
     assert "Device readings: not measured." in text
 
 
+def test_a_shorter_interval_reads_more_often(capped: boards.Machine, smollm2: Path) -> None:
+    long = ("-p", "256", "-r", "1", "--warmup", "0", "-q", "--json")
+    use = [
+        json.loads(bench_on(capped, smollm2, *long, "--interval", ms)[1])["results"][0]["device"]
+        for ms in ("10", "10000")
+    ]
+    assert use[0]["whole"]["samples"] > 5 and use[1]["whole"]["samples"] < 3
+    code, out, err = bench_on(capped, smollm2, "--interval", "1")
+    assert (code, out) == (2, "") and "an interval of 1 ms between readings" in err
+
+
 def test_a_machine_that_tells_no_temperature_cannot_cool_down(
     tmp_path: Path, capped: boards.Machine, tiny_model: Path
 ) -> None:

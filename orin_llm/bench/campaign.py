@@ -149,6 +149,7 @@ def measure(
                     memory_allows=sequences(first.header, budget, config, scenario),
                     traffic=Traffic(first.header, first.config.kv_type),
                     module=watch.module,
+                    max_gap_ms=watch.max_gap_ms,
                 )
                 results = _turns(campaign, scenario, conditions, runners, say, cool)
                 yield Report(where, tuple(results))

@@ -12,6 +12,7 @@ from orin_llm.bench.traffic import Traffic
 from orin_llm.device.modules import Module
 from orin_llm.device.phases import Activity, activity
 from orin_llm.device.reading import Reading
+from orin_llm.device.sampler import MIN_GAP_MS
 
 _COVERED = 0.9  # of a phase, by readings of power: below that its energy is not told
 
@@ -69,7 +70,7 @@ def device_use(
     runs: Sequence[Run],
     traffic: Traffic | None = None,
     module: Module | None = None,
-    max_gap_ms: float = 1000.0,
+    max_gap_ms: float = MIN_GAP_MS,
 ) -> DeviceUse | None:
     """Sum up the readings of runs that followed one another; None where there are none.
 

@@ -26,6 +26,7 @@ from orin_llm.bench.timeline import Timeline, timeline
 from orin_llm.bench.traffic import Traffic
 from orin_llm.bench.workload import Described
 from orin_llm.device.modules import Module
+from orin_llm.device.sampler import MIN_GAP_MS
 
 if TYPE_CHECKING:
     from orin_llm.bench.versus import Versus
@@ -117,6 +118,7 @@ class Conditions:
 
     Attributes:
         traffic: what their steps read; module: that they ran on; None where that is not known.
+        max_gap_ms: readings further apart do not tell of the time between them.
     """
 
     scenario: Described
@@ -126,6 +128,7 @@ class Conditions:
     memory_allows: int | None = None
     traffic: Traffic | None = None
     module: Module | None = None
+    max_gap_ms: float = MIN_GAP_MS
 
     def result(
         self, engine: dict[str, object], runs: Sequence[Run], first: Sequence[Run]
@@ -157,7 +160,7 @@ class Conditions:
             kv=spreads([kv_figures(run) for run in runs]),
             speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
             outliers=outliers(repeated),
-            device=device_use(runs, self.traffic, self.module),
+            device=device_use(runs, self.traffic, self.module, self.max_gap_ms),
             failures=dict(Counter(r.error_kind for r in requests if r.error_kind).most_common()),
             memory_allows=self.memory_allows,
             repeated=repeated,

@@ -10,12 +10,12 @@ from pathlib import Path
 from orin_llm.device.board import read_board
 from orin_llm.device.modules import MODULES, Module
 from orin_llm.device.reading import Reading
-from orin_llm.device.sampler import Sampler
+from orin_llm.device.sampler import MIN_GAP_MS, Sampler
 from orin_llm.device.sources import open_sensors
 from orin_llm.device.stamp import Stamp, read_stamp
 from orin_llm.errors import DeviceUnavailable
 
-INTERVAL_MS = 100  # between readings: tegrastats prints no faster
+INTERVAL_MS = 100.0  # between readings: tegrastats prints no faster
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,31 @@ class Watch:
         """The board's; None on other machines."""
         return MODULES.get(self.stamp.module or "")
 
+    @property
+    def max_gap_ms(self) -> float:
+        """Readings further apart do not tell of the time between them."""
+        return self.sampler.max_gap_ms if self.sampler else MIN_GAP_MS
+
 
 @contextmanager
-def watching(root: Path = Path("/"), *, readings: bool = True) -> Iterator[Watch]:
+def watching(
+    root: Path = Path("/"), *, readings: bool = True, interval_ms: float = INTERVAL_MS
+) -> Iterator[Watch]:
     """Watch this machine inside of a `with` block; `root` stands for `/`.
 
     Without `readings`, and on a machine where no sensor can be read, it is only stamped.
+
+    Raises:
+        UsageError: the interval is not within 10 … 10000 ms.
     """
     stamp = read_stamp(root)
     with ExitStack() as open_things:
         sampler = at_start = None
         if readings:
             with suppress(DeviceUnavailable):
-                sensors = open_sensors(read_board(root), INTERVAL_MS, root=root)
+                sensors = open_sensors(read_board(root), interval_ms, root=root)
                 open_things.enter_context(sensors)
-                sampler = open_things.enter_context(Sampler(sensors, INTERVAL_MS))
+                sampler = open_things.enter_context(Sampler(sensors, interval_ms))
                 at_start = sampler.sample()
         yield Watch(stamp, sampler, at_start)
 

@@ -77,7 +77,9 @@ def bench(
     n_workloads = len(campaign.configs) * len(campaign.scenarios)
     with (
         reporter(quiet) as progress,
-        watching(machine.root, readings=machine.reads(workload)) as watch,
+        watching(
+            machine.root, readings=machine.reads(workload), interval_ms=machine.interval
+        ) as watch,
     ):
         if workload == "load":
             caches = load.caches()

@@ -252,6 +252,15 @@ class MachineOptions:
         bool,
         flag("--readings/--no-readings", panel=MACHINE, help="Read the sensors during the runs."),
     ] = True
+    interval: Annotated[
+        float,
+        flag(
+            "--interval",
+            panel=MACHINE,
+            metavar="MS",
+            help="Time between two readings. Below 100: of the kernel, not of tegrastats.",
+        ),
+    ] = 100.0
     root: Root = Path("/")
 
     def reads(self, workload: str) -> bool:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MIN_INTERVAL_MS, MAX_INTERVAL_MS = 10, 10_000
 KEPT = 4096  # readings, as many as the engine keeps steps: some megabytes
 _GAP_INTERVALS = 5  # readings missed before the time between two is not believed
-_MIN_GAP_MS = 1000
+MIN_GAP_MS = 1000
 
 
 class Readable(Protocol):
@@ -51,7 +51,7 @@ class Sampler:
         if kept < 2:
             raise UsageError(f"{kept} readings to keep: at least 2 are needed to compare")
         self.interval_ms = interval_ms
-        self.max_gap_ms = max(_MIN_GAP_MS, _GAP_INTERVALS * interval_ms)
+        self.max_gap_ms = max(MIN_GAP_MS, _GAP_INTERVALS * interval_ms)
         self._sensors = sensors
         self._readings: deque[Reading] = deque(maxlen=kept)
         self._energy = EnergyMeter(self.max_gap_ms)
