@@ -6,13 +6,9 @@ from typing import Annotated
 
 import typer
 
-from orin_llm.cli.bench_options import (
-    ComparisonOptions,
-    EnginesOptions,
-    MachineOptions,
-    WorkloadOptions,
-)
+from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, WorkloadOptions
 from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
+from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 

@@ -23,7 +23,6 @@ from orin_llm.cli.options import (
     ProfileFlag,
     flag,
 )
-from orin_llm.cli.root_option import Root
 from orin_llm.errors import UsageError
 from orin_llm.models.names import DEFAULT_MODEL
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from orin_llm.bench.workload import Scenario
     from orin_llm.engine import EngineConfig
 
-WORKLOAD, COMPARISON, MACHINE = "Workload", "Comparison", "Machine"
+WORKLOAD, COMPARISON = "Workload", "Comparison"
 
 
 @dataclass(frozen=True)
@@ -232,40 +231,6 @@ class EnginesOptions:
                 [name.strip() for name in self.flash.split(",")],
             )
         )
-
-
-@dataclass(frozen=True)
-class MachineOptions:
-    """What of the machine is watched."""
-
-    cool_down: Annotated[
-        float,
-        flag(
-            "--cool-down",
-            panel=MACHINE,
-            metavar="SECONDS",
-            help="Before each run wait until the hottest sensor is back within 2 °C, at most so "
-            "long.",
-        ),
-    ] = 0.0
-    readings: Annotated[
-        bool,
-        flag("--readings/--no-readings", panel=MACHINE, help="Read the sensors during the runs."),
-    ] = True
-    interval: Annotated[
-        float,
-        flag(
-            "--interval",
-            panel=MACHINE,
-            metavar="MS",
-            help="Time between two readings. Below 100: of the kernel, not of tegrastats.",
-        ),
-    ] = 100.0
-    root: Root = Path("/")
-
-    def reads(self, workload: str) -> bool:
-        """Whether sensors are read: of starts only for their temperature."""
-        return self.readings and (workload != "load" or self.cool_down > 0)
 
 
 @dataclass(frozen=True)
