@@ -227,6 +227,7 @@ FOREIGN = {
     "failed to allocate … buffer", "Out of memory: Killed process", "oom-kill", "Killed",
     "VRAM usage didn't recover", "no CUDA-capable device is detected",
     "CUDA driver version is insufficient", "operation not supported",
+    "Segmentation fault", "Bus error", "Aborted (core dumped)", "GGML_ASSERT",
     "cannot open shared object file", "Input/output error", "Is a directory",
     "no kernel image is available for execution on the device", "cublasSgemm",
     "CUBLAS_STATUS_ARCH_MISMATCH", "nvcc fatal", "Unsupported gpu architecture",

@@ -51,6 +51,10 @@ def best(text: str) -> str:
         ("fragmentation", "memory-is-in-fragments"),
         ("troughput is flat", "more-streams-bring-no-more"),  # misspelt
         ("preemtion", "answers-are-preempted"),
+        ("docker no gpu", "the-gpu-is-not-found"),
+        ("GPU utilization is low", "the-gpus-load-swings"),
+        ("Segmentation fault (core dumped)", "the-program-crashes"),
+        ("chat hangs", "a-command-hangs"),
     ],
 )
 def test_a_symptom_in_words_is_found(words: str, name: str) -> None:
@@ -144,7 +148,7 @@ def test_an_error_of_our_own_commands_is_found(
     assert best(failed.stderr) == name, failed.stderr
 
 
-@pytest.mark.parametrize("text", ["", "banana", "the model", "INFO listening on port 8080", "???"])
+@pytest.mark.parametrize("text", ["", "banana", "it is not", "INFO listening on port 8080", "???"])
 def test_what_is_no_symptom_finds_nothing(text: str) -> None:
     assert INDEX.find([text]) == []
 

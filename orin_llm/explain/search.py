@@ -16,10 +16,12 @@ from orin_llm.explain.words import joined, message_pattern, plain_words, stem, s
 _WEIGHTS = {"title": 5.0, "also": 4.0, "checks": 3.0, "messages": 2.0, "symptom": 2.0}
 _WEIGHT_OF_TEXT = 1.0
 _WEIGHT_OF_MESSAGE = 10.0
-_LEAST_SCORE = 8.0  # of a fit; below, single common words have met
+# Of a fit; below, single common words have met. Who says a few words has chosen them.
+_LEAST_SCORE = 8.0
+_LEAST_SCORE_OF_FEW_WORDS = 4.0
 _LEAST_SHARE = 0.35  # of the best score, for others beside it
 _CLOSE = 0.8  # of a misspelt word to one of the guide
-_MOST_WORDS_TO_CORRECT = 8  # what is longer was printed by a program
+_FEW_WORDS = 8  # what is longer was printed by a program
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Index:
         best = dict[int, Fit]()
         for line in lines:
             for number, score in self._scores(line).items():
-                if score >= _LEAST_SCORE and (number not in best or best[number].score < score):
+                if number not in best or best[number].score < score:
                     best[number] = Fit(self._entries[number], score, line)
         fits = sorted(best.values(), key=lambda fit: -fit.score)
         return [fit for fit in fits if fit.score >= _LEAST_SHARE * fits[0].score]
@@ -82,7 +84,8 @@ class Index:
     def _scores(self, line: str) -> Mapping[int, float]:
         """By the number of an entry."""
         words = list(dict.fromkeys(stems(line)))
-        if len(words) <= _MOST_WORDS_TO_CORRECT:
+        are_few = len(words) <= _FEW_WORDS
+        if are_few:
             words = [self._corrected(word) for word in words]
         total = sum(self._rarity.get(word, self._unknown) for word in words)
         scores = defaultdict[int, float](float)
@@ -91,7 +94,9 @@ class Index:
             for number, score in self._places.get(word, ()):
                 scores[number] += score
                 covered[number] += self._rarity[word]
+        least = _LEAST_SCORE_OF_FEW_WORDS if are_few else _LEAST_SCORE
         result = {number: score * covered[number] / total for number, score in scores.items()}
+        result = {number: score for number, score in result.items() if score >= least}
         for number, score in self._message_scores(line):
             result[number] = max(result.get(number, 0.0), score)
         return result
