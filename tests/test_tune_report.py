@@ -44,7 +44,9 @@ def standing(chunk: int, page: int, ttft_ms: float, cost: float, repetitions: in
 
 def outcome_of(best: Standing, default: Standing, *others: Standing) -> Outcome:
     trials = (Trial(1, "first look", 1, candidate(128, 64), "pruned", note="not promising"),)
-    return Outcome(Goal("ttft"), GRID, "better", "faster", best, default, others, (), trials, 90.0)
+    return Outcome(
+        Goal("ttft"), GRID, "better", "faster", best, default, others, (), trials, 90.0, 0.02
+    )
 
 
 BEST = standing(1024, 64, 80.0, 0.8)

@@ -13,7 +13,7 @@ from orin_llm.tune.job import Job, work_text
 from orin_llm.tune.knobs import Space
 from orin_llm.tune.kv_quality import KV_TYPES
 from orin_llm.tune.outcome import Outcome, Trial
-from orin_llm.tune.report import DECISIONS
+from orin_llm.tune.report import DECISIONS, noise_text
 from orin_llm.tune.report_tables import NOT_MEASURED, figures_of, number
 from orin_llm.tune.search import SMALL
 
@@ -75,6 +75,7 @@ def print_result(job: Job, outcome: Outcome, profile: str | None) -> None:
     tolerate_narrow_encoding(sys.stdout)
     for label, text in _facts(job):
         print_paragraph(text, label, _LABEL_CELLS)
+    print_paragraph(noise_text(outcome), "noise", _LABEL_CELLS)
     print_paragraph(f"{DECISIONS[outcome.decision]} {outcome.reason}", "result", _LABEL_CELLS)
     if outcome.best is not None:
         print()

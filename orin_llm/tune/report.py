@@ -25,6 +25,7 @@ from orin_llm.tune.report_tables import (
     standings,
 )
 
+NOISY = 0.05
 DECISIONS = {
     "better": "Better settings than the defaults were found.",
     "noise": "Nothing is better than the defaults beyond chance: they are kept.",
@@ -100,8 +101,17 @@ def _summary(outcome: Outcome, about: About) -> list[str]:
     bounds = {n: v for n, v in outcome.goal.to_json().items() if v is not None and n != "goal"}
     facts = {**about.machine, "bounds": ", ".join(f"{n} {v:g}" for n, v in bounds.items())}
     facts["measured"] = f"{len(outcome.trials)} trials, {outcome.elapsed_s / 60:.1f} minutes"
+    facts["noise"] = noise_text(outcome)
     rows = [[name, str(value)] for name, value in facts.items() if value not in (None, "")]
     return [*lines, table("", "", rows=rows)]
+
+
+def noise_text(outcome: Outcome) -> str:
+    """How much one repetition differs from the next by chance."""
+    text = f"{100 * outcome.noise:.1f} % of one repetition"
+    if outcome.noise > NOISY:
+        text += ": this machine is busy with other things, and small differences cannot be seen"
+    return text
 
 
 def quality_text(found: KvQuality) -> str:

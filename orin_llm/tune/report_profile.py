@@ -47,6 +47,7 @@ def evidence(outcome: Outcome) -> dict[str, Any]:
         "alike": [candidate.text for candidate in outcome.indistinguishable[:_RUNNERS_UP]],
         "trials": len(outcome.trials),
         "elapsed_s": round(outcome.elapsed_s, 1),
+        "noise": round(outcome.noise, 4),
     }
 
 
