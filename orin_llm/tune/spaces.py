@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from orin_llm.engine import EngineConfig
 from orin_llm.host.cpu import read_cpu
+from orin_llm.host.cpu_set import cores_text, parse_cores
 from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import KERNELS, Candidate, Knob, Space, Value
 from orin_llm.tune.work import Work
@@ -67,7 +68,7 @@ def default_space(
 def _makes_sense(candidate: Candidate) -> bool:
     """No more threads than there are cores for them."""
     cpus, threads = candidate.get("cpus", ""), candidate.get("threads", 0)
-    return not cpus or not isinstance(threads, int) or threads <= _count(str(cpus))
+    return not cpus or not isinstance(threads, int) or threads <= len(parse_cores(str(cpus)))
 
 
 def _numbers(name: str, values: Sequence[int], base: EngineConfig) -> Knob:
@@ -92,22 +93,8 @@ def _cpu_knobs(base: EngineConfig, cpus: frozenset[int]) -> list[Knob]:
     clusters: list[Value] = [base.cpus]
     for size in (_CLUSTER, 2 * _CLUSTER):
         if size < len(cpus):
-            clusters.append(_list(sorted(cpus)[:size]))
+            clusters.append(cores_text(sorted(cpus)[:size]))
     return [
         Knob("threads", threads, default),
         Knob("cpus", tuple(dict.fromkeys(clusters)), base.cpus),
     ]
-
-
-def _list(cpus: Sequence[int]) -> str:
-    if cpus[-1] - cpus[0] + 1 == len(cpus):
-        return f"{cpus[0]}-{cpus[-1]}"
-    return ",".join(map(str, cpus))
-
-
-def _count(cpus: str) -> int:
-    total = 0
-    for part in cpus.split(","):
-        first, dash, last = part.partition("-")
-        total += int(last) - int(first) + 1 if dash else 1
-    return total
