@@ -256,6 +256,12 @@ def test_flag_defaults_are_the_engine_s() -> None:
     assert EnginesOptions().configs() == (EngineConfig(),)
 
 
+def test_a_list_of_flash_attention_makes_an_engine_for_each_on_the_same_cores() -> None:
+    configs = EnginesOptions(flash="on, off", cpus="0,1").configs()
+    assert [config.flash_attention for config in configs] == ["on", "off"]
+    assert {config.cpus for config in configs} == {"0-1"}
+
+
 def test_every_flag_has_its_own_environment_mirror() -> None:
     mirrors = []
     for name, parameter in inspect.signature(bench).parameters.items():

@@ -51,6 +51,9 @@ def test_flags_reach_the_engine() -> None:
     config = options.config()
     assert (config.n_ctx, config.threads, config.gpu_layers) == (64, 3, 0)
     assert (config.kv_type, config.chunk_size, config.hooks.enabled) == ("q8_0", 32, frozenset())
+    config = EngineOptions(cpus="0,1", flash="on").config()
+    assert (config.cpus, config.flash_attention) == ("0-1", "on")
+    assert ComputeOptions(flash="off").config(64).flash_attention == "off"
     sampling = SamplingOptions(0.1, 2, 0.3, 0.4, 5, 1.6, 0.7, 0.8, "llama").params()
     assert sampling == SamplingParams(
         temperature=0.1,
