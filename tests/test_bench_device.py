@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_support import request, step
+from bench_support import request, run_of, step
 
 from orin_llm.bench.device_use import DeviceUse, device_use
 from orin_llm.bench.lengths import Lengths
+from orin_llm.bench.phase_work import phase_work
 from orin_llm.bench.records import Run
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.bench.streams import Streams
@@ -153,3 +154,17 @@ def test_a_run_has_the_readings_from_right_before_it_to_right_after_it(engine: E
 def test_without_a_sampler_a_run_has_no_readings(engine: Engine) -> None:
     workload = Streams(1, Lengths(5, 5), Lengths(2, 2)).build(engine.n_vocab, 0)
     assert EngineRunner(engine).run(workload).readings == ()
+
+
+def test_requests_that_come_while_others_are_answered_have_no_phases_of_their_own() -> None:
+    """Without steps nothing tells what a moment was spent on."""
+    first = request([20, 60], finished_ms=60)
+    prefill, decode, whole = phase_work(
+        [run_of(first, request([50, 80], submitted_ms=30, finished_ms=80))], None
+    )
+    assert (prefill.spans, decode.spans) == ((), ())
+    assert (whole.spans, whole.tokens) == (((0, 80),), 4)
+    prefill, decode, _ = phase_work(
+        [run_of(first, request([50, 80], submitted_ms=10, finished_ms=80))], None
+    )
+    assert (prefill.spans, decode.spans) == (((0, 50),), ((50, 80),))

@@ -29,14 +29,8 @@ def environment(
         device: where the engine computes.
         stamp: of the machine; at_start: its sensors before anything was measured.
     """
-    build = load_extension().build_info()
-    cpu = read_cpu()
     return {
-        "version": build["version"],
-        "commit": commit(_PACKAGE),
-        "llama_cpp": build["llama_cpp"],
-        "upstream_commit": build["upstream_commit"],
-        "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        **program(),
         "model": {
             "name": path.stem,
             "fingerprint": model_fingerprint(path),
@@ -44,6 +38,26 @@ def environment(
             "parameters": parameters(header),
             "bytes": weight_bytes(header),
         },
+        **machine(device, stamp, at_start),
+    }
+
+
+def program() -> dict[str, Any]:
+    """This program, and when it measured."""
+    build = load_extension().build_info()
+    return {
+        "version": build["version"],
+        "commit": commit(_PACKAGE),
+        "llama_cpp": build["llama_cpp"],
+        "upstream_commit": build["upstream_commit"],
+        "measured_at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+    }
+
+
+def machine(device: str | None, stamp: Stamp, at_start: Reading | None) -> dict[str, Any]:
+    """The machine that this program runs on; `device` is None where it computes nothing."""
+    cpu = read_cpu()
+    return {
         "machine": {
             "device": device,
             "cpu": cpu.model,

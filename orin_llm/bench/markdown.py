@@ -8,6 +8,7 @@ from typing import Any
 from orin_llm.bench.device_markdown import device_tables
 from orin_llm.bench.knee import sweeps
 from orin_llm.bench.result import Report, Result
+from orin_llm.bench.serve.markdown import server_lines
 from orin_llm.bench.tables import (
     RATIOS_EXPLAINED,
     Row,
@@ -47,6 +48,9 @@ _LATENCIES = {
     "e2el_ms": "E2EL",
     "queue_ms": "queue",
     "host_ms": "host, a step",
+    "connect_ms": "connect",
+    "late_ms": "sent late",
+    "client_lag_ms": "client's lag",
 }
 _VARIED = {
     "threads": "t",
@@ -76,6 +80,9 @@ def to_markdown(report: Report[Result]) -> str:
 
 
 def _head(environment: Mapping[str, Any], results: Sequence[Result]) -> list[str]:
+    failed = [_failed_line(result) for result in results if result.failed]
+    if "server" in environment:
+        return [*server_lines(environment, results), *failed]
     first = results[0]
     same = [
         f"{name} {value}"
@@ -90,8 +97,14 @@ def _head(environment: Mapping[str, Any], results: Sequence[Result]) -> list[str
         "",
         EXCLUDED,
         "",
-        *(f"failed: {r.failed} of {r.label}: {'; '.join(r.errors)}\n" for r in results if r.failed),
+        *failed,
     ]
+
+
+def _failed_line(result: Result) -> str:
+    kinds = ", ".join(f"{count} × {kind}" for kind, count in result.failures.items())
+    which = f" ({kinds})" if kinds else ""
+    return f"failed: {result.failed} of {result.label}{which}: {'; '.join(result.errors)}\n"
 
 
 def _differing(results: Sequence[Result]) -> list[str]:
@@ -133,7 +146,7 @@ def _latencies(results: Sequence[Result]) -> str:
     rows = []
     for names, result in zip(_names(results), results, strict=True):
         for name, text in _LATENCIES.items():
-            if found := result.latency[name]:
+            if found := result.latency.get(name):
                 values = [found.mean, *(getattr(found, f"p{p}") for p in PERCENTS)]
                 rows.append([*names, text, *map(number, values)])
     heads = ("workload", "engine", "ms", "mean", *(f"p{p}" for p in PERCENTS))

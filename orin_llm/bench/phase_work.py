@@ -34,12 +34,16 @@ def phase_work(
     """Prefill, decode, and the whole of runs that followed one another.
 
     By steps, as `step_phases` takes them apart, where all runs have them. By requests elsewhere:
-    prefill ends with the last first token, and the rest is decode.
+    prefill ends with the last first token, and the rest is decode; where requests came when others
+    had an answer, nothing tells the two apart, and both are empty.
     """
     runs = [run for run in runs if run.requests]
     spans = tuple(_span(run) for run in runs)
     output = sum(request.output_tokens for run in runs for request in run.requests)
     if not all(run.steps for run in runs):
+        if not all(map(_came_together, runs)):
+            none = PhaseWork((), 0, None)
+            return none, none, PhaseWork(spans, output, None)
         return _by_requests(runs, spans, output)
     steps: list[tuple[StepRecord, int | None]] = []
     for run in runs:
@@ -52,6 +56,12 @@ def phase_work(
         _of_steps(decode, lambda step: step.n_decode_tokens),
         PhaseWork(spans, output, _total(size for _, size in steps)),
     )
+
+
+def _came_together(run: Run) -> bool:
+    """Whether all requests of a run came before any had an answer."""
+    answered = [request.token_ms[0] for request in run.requests if request.token_ms]
+    return not answered or max(r.submitted_ms for r in run.requests) <= min(answered)
 
 
 def _of_steps(

@@ -20,25 +20,29 @@ RATIOS_EXPLAINED = (
 def machine_lines(environment: Mapping[str, Any]) -> list[str]:
     """What was measured where (see environment.py)."""
     model, machine = environment["model"], environment["machine"]
-    program = f"orin-llm {environment['version']}"
-    if environment["commit"]:
-        program += f" ({environment['commit']})"
     return [
-        f"{program}, {environment['llama_cpp']}  ",
+        f"{program_text(environment)}, {environment['llama_cpp']}  ",
         f"model {model['name']}: {model['quant']}, {count_text(model['parameters'])} parameters, "
         f"{size_text(model['bytes'])}{_short_hash(model.get('fingerprint'))}  ",
         f"{machine['cpu']} ({machine['architecture']}), {machine['cores']} cores, "
         f"device {machine['device']}  ",
-        *_stamp_line(environment.get("stamp", {}), environment.get("at_start", {})),
+        *stamp_line(environment),
     ]
+
+
+def program_text(environment: Mapping[str, Any]) -> str:
+    """`orin-llm 1.2 (abc1234)`."""
+    commit = f" ({environment['commit']})" if environment["commit"] else ""
+    return f"orin-llm {environment['version']}{commit}"
 
 
 def _short_hash(fingerprint: str | None) -> str:
     return f" ({fingerprint[:12]})" if fingerprint else ""
 
 
-def _stamp_line(stamp: Mapping[str, Any], at_start: Mapping[str, Any]) -> list[str]:
+def stamp_line(environment: Mapping[str, Any]) -> list[str]:
     """How the machine was set; what nothing tells is left out, and all of it on a PC."""
+    stamp, at_start = environment.get("stamp", {}), environment.get("at_start", {})
     pinned = stamp.get("clocks_pinned")
     texts = {
         "module": "{board} ({module})",

@@ -76,17 +76,27 @@ SUBCOMMANDS = {
 }
 
 
+# Subcommands of two words, beside others that take the second word as an argument.
+TWO_WORDS = {
+    "bench serve": Subcommand(
+        "orin_llm.cli.bench_serve", "bench_serve", MACHINE, "Put a load on a server."
+    )
+}
+
+
 class LazyGroup(ExitCodeGroup):
     """Lists subcommands by their summary alone; imports the one that is run or completed."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        two = " ".join(args[:2])
+        if two in TWO_WORDS:
+            return two, _load(two, TWO_WORDS[two]), args[2:]
         if args and args[0] in SUBCOMMANDS:
-            self.commands[args[0]] = _load(args[0])
+            self.commands[args[0]] = _load(args[0], SUBCOMMANDS[args[0]])
         return super().resolve_command(ctx, args)
 
 
-def _load(name: str) -> Any:
-    place = SUBCOMMANDS[name]
+def _load(name: str, place: Subcommand) -> Any:
     target = getattr(importlib.import_module(place.module), place.attribute)
     if isinstance(target, typer.Typer):
         command: Any = get_group(target)

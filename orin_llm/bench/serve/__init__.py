@@ -1,0 +1,1 @@
+"""Load on servers with OpenAI's interface, and what their answers take."""
