@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from gguf_bytes import Shape, tiny_llama
 
 from orin_llm.engine import Engine, EngineConfig, LoadProgress, Request, SamplingParams
-from orin_llm.errors import UsageError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.cpu_set import cores_text
 
 ALLOWED = frozenset(os.sched_getaffinity(0))
@@ -119,3 +120,15 @@ def test_what_cannot_be_is_refused_when_it_is_asked_for(
 ) -> None:
     with pytest.raises(UsageError, match=reason):
         EngineConfig(**settings)  # type: ignore[arg-type]
+
+
+def test_a_model_without_pages_says_what_its_quantized_values_need(tmp_path: Path) -> None:
+    model = tmp_path / "alibi.gguf"
+    model.write_bytes(tiny_llama(shape=Shape(arch="refact", n_embd=128)).data)
+    config = EngineConfig(**SMALL, kv_type="f16:q8_0", flash_attention="off")  # type: ignore[arg-type]
+    with pytest.raises(OrinError, match=r"no values of type q8_0: leave --flash at auto"):
+        Engine(model, config)
+    off = EngineConfig(**SMALL, flash_attention="off")  # type: ignore[arg-type]
+    with Engine(model, off) as engine:
+        assert not engine.is_paged
+        assert "flash" not in str(engine.backend["note"])
