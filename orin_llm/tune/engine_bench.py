@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
@@ -15,14 +15,14 @@ from orin_llm.bench.records import Run
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.traffic import Traffic
+from orin_llm.bench.watch import Watch
 from orin_llm.closeable import Closeable
-from orin_llm.device.modules import Module
-from orin_llm.device.sampler import Sampler
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.engine.loaded_model import read_model_header
-from orin_llm.errors import OrinError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.gguf.footprint import weight_bytes
 from orin_llm.host.memory import read_memory
+from orin_llm.models.describe import context
 from orin_llm.tune.bench import Effort
 from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Candidate, Space
@@ -35,15 +35,6 @@ _MAX_GAP_MS = 1000.0
 _SEED = 0
 
 MakeEngine = Callable[[Path, EngineConfig], Engine]
-
-
-@dataclass(frozen=True)
-class Watched:
-    """The sensors that are read meanwhile, and the board that they are of; None where there are
-    none."""
-
-    sampler: Sampler | None = None
-    module: Module | None = None
 
 
 class EngineBench(Closeable):
@@ -60,22 +51,30 @@ class EngineBench(Closeable):
         goal: Goal,
         work: Work,
         load: MakeEngine = Engine,
-        watched: Watched | None = None,
+        watch: Watch | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         """
         Args:
             base: what is not a knob.
             load: makes an engine.
+            watch: the machine's sensors; None reads none.
             say: told when it waits for a cooler machine.
 
         Raises:
             ModelFileError: the file cannot be read.
+            UsageError: a request is longer than the model's context.
         """
         self._model, self._base, self._space = model, base, space
         self._goal, self._work, self._load = goal, work, load
-        self._watched = watched or Watched()
+        self._sampler = watch.sampler if watch else None
+        self._module = watch.module if watch else None
         self._header = read_model_header(model)
+        if work.n_ctx > context(self._header):
+            raise UsageError(
+                f"a prompt with its answer has {work.n_ctx} tokens, more than the "
+                f"{context(self._header)} of this model's context: measure shorter ones"
+            )
         self._engines: dict[Candidate, EngineRunner] = {}  # the last used one last
         self._cool_down = CoolDown(self._hottest_c, SETTLE_LIMIT_S, say)
         self._cool_down()  # notes how hot it is
@@ -163,14 +162,12 @@ class EngineBench(Closeable):
         return of_answers * use.whole.tokens / tokens, power_w
 
     def _device_use(self, runner: EngineRunner, runs: list[Run]) -> DeviceUse | None:
-        sampler = self._watched.sampler
         traffic = Traffic(self._header, runner.engine.config.kv_type)
-        gap_ms = sampler.max_gap_ms if sampler else _MAX_GAP_MS
-        return device_use(runs, traffic, self._watched.module, gap_ms)
+        gap_ms = self._sampler.max_gap_ms if self._sampler else _MAX_GAP_MS
+        return device_use(runs, traffic, self._module, gap_ms)
 
     def _hottest_c(self) -> float | None:
-        sampler = self._watched.sampler
-        return sampler.sample().hottest_c if sampler else None
+        return self._sampler.sample().hottest_c if self._sampler else None
 
     # Engines
 
@@ -193,17 +190,14 @@ class EngineBench(Closeable):
             return self._load(self._model, config)
 
     def _config(self, candidate: Candidate) -> EngineConfig:
-        from dataclasses import replace
-
         config = self._space.config(candidate, self._base)
-        return replace(config, n_ctx=config.n_ctx or self._n_ctx(), publish=False)
-
-    def _n_ctx(self) -> int:
-        """Room for the longest request, and for whole chunks."""
-        return self._work.n_ctx
+        # An engine cuts chunks to its context: room for those that hold a whole prompt.
+        whole = self._work.longest + config.max_batch
+        n_ctx = min(context(self._header), max(self._work.n_ctx, whole))
+        return replace(config, n_ctx=config.n_ctx or n_ctx, publish=False)
 
     def _warm(self, engine: Engine) -> EngineRunner:
-        runner = EngineRunner(engine, self._watched.sampler)
+        runner = EngineRunner(engine, self._sampler)
         try:
             for part in self._work.warm_up(self._goal):
                 self._run(runner, part)

@@ -3,7 +3,7 @@ out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from orin_llm.tune.knobs import Candidate
 from orin_llm.tune.measurement import Load
@@ -31,7 +31,7 @@ def judge(trial: Trial, earlier: Iterable[Trial]) -> tuple[Verdict, ...]:
     return tuple(verdict for verdict in verdicts if verdict is not None)
 
 
-def ruled_out(candidate: Candidate, trials: Iterable[Trial]) -> str:
+def ruled_out(candidate: Candidate, trials: Sequence[Trial]) -> str:
     """Why a candidate needs no measurement, from trials that differ from it in the chunk alone; ""
     where nothing rules it out.
 
@@ -45,7 +45,7 @@ def ruled_out(candidate: Candidate, trials: Iterable[Trial]) -> str:
         other = trial.candidate.get(CHUNK)
         if not isinstance(other, int) or candidate.having(CHUNK, other) != trial.candidate:
             continue
-        for verdict in trial.verdicts:
+        for verdict in judge(trial, trials):  # again: smaller chunks may have come since
             if verdict.phase != "prefill":
                 continue
             if verdict.bound == "bandwidth" and verdict.advice and chunk > other:

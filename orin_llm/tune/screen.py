@@ -22,6 +22,19 @@ def star(space: Space) -> Iterator[Candidate]:
                 yield candidate
 
 
+def neighbours(space: Space, candidate: Candidate) -> list[Candidate]:
+    """Those that differ from a candidate, not the default, in one step of one knob."""
+    found = []
+    for knob in space.knobs:
+        index = knob.values.index(candidate[knob.name])
+        for near in (index - 1, index + 1):
+            if 0 <= near < len(knob.values):
+                other = candidate.having(knob.name, knob.values[near])
+                if other != space.default and space.allowed(other):
+                    found.append(other)
+    return found
+
+
 def predictions(
     space: Space, measured: Mapping[Candidate, float], wanted: list[Candidate]
 ) -> list[float]:

@@ -13,7 +13,7 @@ from orin_llm.tune.judge import ruled_out
 from orin_llm.tune.knobs import Candidate, Space
 from orin_llm.tune.outcome import Outcome, Trial
 from orin_llm.tune.plan import Plan, Progress
-from orin_llm.tune.screen import predictions, star
+from orin_llm.tune.screen import neighbours, predictions, star
 from orin_llm.tune.session import FINAL, Session
 from orin_llm.tune.standings import final_ratio, log_cost, outcome, ranked, winner
 from orin_llm.tune.study import Study
@@ -26,9 +26,11 @@ _IN_A_TURN = 4  # candidates between two measurements of the default
 _AGAIN = 2  # times that a candidate of a turn with a drift is measured again
 _SHARE = 0.4  # of a small grid that is measured, at most, beside one knob at a time
 _MARGIN = 0.10  # by which a prediction may be beyond the best, for its candidate to be measured
+_NEAR = 0.25  # by which a neighbour of the best may look worse, to be looked at again
+_CLIMBS = 4
 _LEAST_TRIALS = 30  # of a large space
 _FINALISTS = 2
-_MOST_PAIRS = 3  # times the repetitions of the plan
+_MOST_PAIRS = 2  # times the repetitions of the plan
 
 
 class Tuner:
@@ -82,6 +84,7 @@ class Tuner:
         else:
             is_small = self._space.combinations <= SMALL
             yield from self._first_look() if is_small else self._search()
+            yield from self._neighbours()
             contenders = yield from self._rounds()
             yield from self._last_comparison(contenders)
         self._finished, self._left = True, 0
@@ -143,6 +146,24 @@ class Tuner:
                 else:
                     suggestions.know(candidate, log + self._penalty(candidate))
 
+    def _neighbours(self) -> Iterator[Trial]:
+        """What is one step away from the best, where it was looked at once at most: one look may
+        have been unlucky, and a value may do better beside other values than beside the default's.
+        """
+        seen: set[Candidate] = set()
+        for _ in range(_CLIMBS):
+            known = self._known()
+            leader = ranked(self._session, [*known])[0]
+            if leader in seen or not self._has_time():
+                return
+            seen.add(leader)
+            near = [c for c in neighbours(self._space, leader) if len(self._session.logs(c)) < 2]
+            limit = known[leader] + _NEAR
+            logs = [known.get(c, log) for c, log in
+                    zip(near, predictions(self._space, known, near), strict=True)]  # fmt: skip
+            chosen = [c for c, log in zip(near, logs, strict=True) if log <= limit]
+            yield from self._measure("neighbours", chosen, 1, judged=True)
+
     def _rounds(self) -> Generator[Trial, None, list[Candidate]]:
         """More repetitions for fewer candidates, until those of the last comparison are left."""
         known = [*self._known()]
@@ -177,23 +198,18 @@ class Tuner:
         """In turns with the default; again where that drifted meanwhile."""
         self._stage = stage
         queue, measured = deque(candidates), Counter[Candidate]()
-        while queue:
-            batch: list[Candidate] = []
-            while queue and len(batch) < _IN_A_TURN:
-                candidate = queue.popleft()
-                reason = ruled_out(candidate, self._session.trials) if judged else ""
-                if reason and not measured[candidate]:
-                    yield self._session.prune(stage, candidate, reason)
-                else:
-                    batch.append(candidate)
-            if batch and self._has_time():
-                for trial in self._session.turn(stage, batch, repetitions):
-                    self._left = max(0, self._left - repetitions)
-                    yield trial
-                measured.update(batch)
-            suspects = [c for c in self._session.suspects if measured[c] <= _AGAIN]
-            queue.extend(c for c in suspects if c in measured)
-            self._session.suspects = ()
+
+        def skip(candidate: Candidate) -> str:
+            is_first = judged and not measured[candidate]
+            return ruled_out(candidate, self._session.trials) if is_first else ""
+
+        while queue and self._has_time():
+            batch = [queue.popleft() for _ in range(min(len(queue), _IN_A_TURN))]
+            for trial in self._session.turn(stage, batch, repetitions, skip=skip):
+                self._left = max(0, self._left - repetitions)
+                yield trial
+            queue.extend(c for c in self._session.suspects if measured[c] <= _AGAIN)
+            measured.update(batch)
 
     def _contenders(self, among: Sequence[Candidate], most: int) -> list[Candidate]:
         """The best of some, as many as may turn out to be the best of all; not the default."""

@@ -44,6 +44,8 @@ class Session:
         self._turn = 0
         self._in_turn: list[Candidate] = []
         self._discounted: set[int] = set()
+        self._of: dict[Candidate, list[Trial]] = {}  # those that were measured
+        self._references: dict[int, list[Sample]] = {}  # the default's, by turn
         self._lasting = 0
         self._recorded: dict[Key, deque[Trial]] = {}
         for trial in study.trials:
@@ -58,20 +60,27 @@ class Session:
         candidates: Sequence[Candidate],
         repetitions: int,
         *,
+        skip: Callable[[Candidate], str] = lambda candidate: "",
         backwards: bool = False,
     ) -> Iterator[Trial]:
-        """The default and some candidates, one behind the other; each trial when it has ended."""
+        """The default and some candidates, one behind the other; each trial when it has ended.
+
+        skip: asked right before a candidate is measured; says why it need not be, or "".
+        """
         self._turn += 1
         before, self._in_turn = self._in_turn, []
         self.suspects = ()
         order = [self.space.default, *candidates]
         for candidate in reversed(order) if backwards else order:
+            is_default = candidate == self.space.default
+            if not is_default and (reason := skip(candidate)):
+                yield self.prune(stage, candidate, reason)
+                continue
             for trial in self._trials(stage, candidate, repetitions):
                 yield trial
-                is_default = candidate == self.space.default and trial.state == "measured"
-                if is_default and stage != FINAL:
+                if is_default and trial.state == "measured" and stage != FINAL:
                     self._compare_turns(before)
-            if candidate != self.space.default:
+            if not is_default:
                 self._in_turn.append(candidate)
 
     def prune(self, stage: str, candidate: Candidate, note: str) -> Trial:
@@ -133,7 +142,7 @@ class Session:
     ) -> Trial:
         cost = None
         if measured is not None and state == "measured":
-            nearest = self._references(self._turn) or self._references(self._turn - 1)
+            nearest = self._reference(self._turn) or self._reference(self._turn - 1)
             logs = self._logs_of(measured.samples, nearest)
             cost = 1.0 if candidate == self.space.default else _exp_median(logs)
         trial = Trial(
@@ -158,11 +167,16 @@ class Session:
         elif trial.candidate == self.space.default and trial.measurement is not None:
             self._drift.begin(trial.measurement)
         self.trials.append(trial)
+        if trial.state == "measured" and trial.measurement is not None:
+            self._of.setdefault(trial.candidate, []).append(trial)
+            if trial.candidate == self.space.default:
+                samples = self._references.setdefault(trial.turn, [])
+                samples += trial.measurement.samples
         return trial
 
     def _compare_turns(self, candidates: Sequence[Candidate]) -> None:
         """Whether the default's time is what it was a turn ago; else that turn says nothing."""
-        now, before = self._references(self._turn), self._references(self._turn - 1)
+        now, before = self._reference(self._turn), self._reference(self._turn - 1)
         logs = self._logs_of(now, before)
         if not logs:
             return
@@ -177,34 +191,33 @@ class Session:
     def measured(self) -> list[Candidate]:
         """Candidates that have a cost, in the order of their first measurement, the default
         first."""
-        found = (t.candidate for t in self.trials if t.state == "measured")
-        return list(dict.fromkeys([self.space.default, *found]))
+        return list(dict.fromkeys([self.space.default, *self._of]))
 
     def logs(self, candidate: Candidate, stage: str | None = None) -> list[float]:
         """Log costs of a candidate's repetitions, relative to the default in their turns.
 
         Turns in which the default itself changed are left out, where there are others.
         """
-        trials = [t for t in self._of(candidate) if stage in (None, t.stage)]
+        trials = [t for t in self._of.get(candidate, ()) if stage in (None, t.stage)]
         good = [t for t in trials if t.turn not in self._discounted]
         found: list[float] = []
         for trial in good or trials:
             assert trial.measurement is not None
-            references = self._references(trial.turn)
+            references = self._reference(trial.turn)
             if trial.stage != FINAL:  # there the next turn's belong to its own pairs
-                references = [*references, *self._references(trial.turn + 1)]
+                references = [*references, *self._reference(trial.turn + 1)]
             found += self._logs_of(trial.measurement.samples, references)
         return found
 
     def measurement(self, candidate: Candidate) -> Measurement | None:
         """All repetitions of a candidate together."""
-        parts = [t.measurement for t in self._of(candidate) if t.measurement is not None]
+        parts = [t.measurement for t in self._of.get(candidate, ()) if t.measurement is not None]
         return Measurement.joined(parts) if parts else None
 
     @property
     def noise(self) -> float:
         """The standard deviation of the log cost of one repetition."""
-        samples = [s for t in self._of(self.space.default) if t.measurement
+        samples = [s for t in self._of.get(self.space.default, ()) if t.measurement
                    for s in t.measurement.samples]  # fmt: skip
         if not samples:
             return 0.0
@@ -221,17 +234,8 @@ class Session:
         """That were measured."""
         return sum(len(t.measurement.samples) for t in self.trials if t.measurement)
 
-    def _of(self, candidate: Candidate) -> list[Trial]:
-        return [t for t in self.trials if t.state == "measured" and t.candidate == candidate]
-
-    def _references(self, turn: int) -> list[Sample]:
-        return [
-            sample
-            for trial in self.trials
-            if trial.turn == turn and trial.state == "measured" and trial.measurement is not None
-            if trial.candidate == self.space.default
-            for sample in trial.measurement.samples
-        ]
+    def _reference(self, turn: int) -> Sequence[Sample]:
+        return self._references.get(turn, ())
 
     def _logs_of(self, samples: Sequence[Sample], references: Sequence[Sample]) -> list[float]:
         """Of each sample the mean over the references; those that cannot be told are left out."""

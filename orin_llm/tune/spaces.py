@@ -78,8 +78,7 @@ def _numbers(name: str, values: Sequence[int], base: EngineConfig) -> Knob:
 
 def _useful(chunks: Sequence[int], work: Work) -> list[int]:
     """Chunks up to the first that holds the longest prompt: larger ones are the same."""
-    longest = max(work.prompts[-1], work.stream_prompt)
-    enough = min((chunk for chunk in chunks if chunk >= longest), default=chunks[-1])
+    enough = min((chunk for chunk in chunks if chunk >= work.longest), default=chunks[-1])
     return [chunk for chunk in chunks if chunk <= enough]
 
 

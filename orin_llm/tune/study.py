@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from orin_llm.errors import UsageError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.locking import file_lock
 from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Space
@@ -76,7 +76,7 @@ class Study:
         """Keep a trial that has ended.
 
         Raises:
-            UsageError: the file cannot be written any more.
+            OrinError: the file cannot be written any more.
         """
         optuna = import_optuna()
         states = {"measured": optuna.trial.TrialState.COMPLETE}
@@ -97,7 +97,7 @@ class Study:
         try:
             self._study.add_trial(frozen)
         except Exception as error:
-            raise UsageError(f"a trial cannot be kept: {error}") from None
+            raise OrinError(f"a trial cannot be kept: {error}") from None
         self.trials.append(trial)
 
     def close(self) -> None:

@@ -41,6 +41,11 @@ class Work:
         """Tokens of the longest request."""
         return max(self.prompts[-1] + self.answer, self.stream_prompt + self.stream_answer)
 
+    @property
+    def longest(self) -> int:
+        """Tokens of the longest prompt."""
+        return max(self.prompts[-1], self.stream_prompt)
+
     def alone(self, goal: Goal) -> list[Streams]:
         """Requests that run alone: those that the goal asks for."""
         parts = []
