@@ -148,8 +148,9 @@ def test_a_shorter_interval_reads_more_often(capped: boards.Machine, smollm2: Pa
         for ms in ("10", "10000")
     ]
     assert use[0]["whole"]["samples"] > 5 and use[1]["whole"]["samples"] < 3
-    code, out, err = bench_on(capped, smollm2, "--interval", "1")
-    assert (code, out) == (2, "") and "an interval of 1 ms between readings" in err
+    for wrong in ("1", "nan", "inf"):
+        code, out, err = bench_on(capped, smollm2, "--interval", wrong)
+        assert (code, out) == (2, "") and f"an interval of {wrong} ms between readings" in err
 
 
 def test_a_machine_that_tells_no_temperature_cannot_cool_down(

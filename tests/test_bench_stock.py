@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,13 @@ from bench_support import children
 from processes import python, run
 
 from orin_llm.bench import stock
+from orin_llm.bench.device_use import device_use
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.peer import Peer
 from orin_llm.bench.stock import StockPeer
 from orin_llm.bench.streams import Streams
+from orin_llm.device.reading import Reading
+from orin_llm.device.sampler import Sampler
 from orin_llm.errors import DeviceUnavailable, OrinError
 
 GOLDEN = json.loads(
@@ -89,8 +93,32 @@ def test_a_run_has_the_workload_s_lengths(peer: StockPeer) -> None:
     assert [record.prompt_tokens for record in records] == [len(one.prompt) for one in wanted]
     for record in records:
         assert record.cached_tokens == 16
-        assert record.token_ms[0] > 0 and list(record.token_ms) == sorted(record.token_ms)
+        assert record.token_ms[0] > record.submitted_ms and list(record.token_ms) == sorted(
+            record.token_ms
+        )
         assert record.finished_ms == record.token_ms[-1]
+
+
+class Steady:
+    """Sensors that always say the same."""
+
+    def read(self) -> Reading:
+        return Reading(time.monotonic() * 1000, power_w=20)
+
+
+def test_a_run_has_readings_of_its_own_time(needs_stock: None, tiny_model: Path) -> None:
+    workload = Streams(1, Lengths(9, 9), Lengths(5, 5)).build(32, seed=1)
+    with (
+        Sampler(Steady(), interval_ms=10) as sampler,
+        StockPeer(tiny_model, n_ctx=32, sampler=sampler) as running,
+    ):
+        done = running.run(workload)
+    (record,) = done.requests
+    assert done.readings[0].at_ms <= record.submitted_ms
+    assert done.readings[-1].at_ms >= record.finished_ms
+    found = device_use([done])
+    assert found is not None and found.whole.joules_per_token is not None
+    assert found.whole.joules_per_token * 5 == pytest.approx(20 * record.e2el_ms / 1e3)
 
 
 def test_the_last_words_of_a_peer_that_died_are_told(tmp_path: Path) -> None:

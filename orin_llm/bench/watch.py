@@ -10,7 +10,7 @@ from pathlib import Path
 from orin_llm.device.board import read_board
 from orin_llm.device.modules import MODULES, Module
 from orin_llm.device.reading import Reading
-from orin_llm.device.sampler import MIN_GAP_MS, Sampler
+from orin_llm.device.sampler import MIN_GAP_MS, Sampler, require_interval
 from orin_llm.device.sources import open_sensors
 from orin_llm.device.stamp import Stamp, read_stamp
 from orin_llm.errors import DeviceUnavailable
@@ -53,6 +53,7 @@ def watching(
     Raises:
         UsageError: the interval is not within 10 … 10000 ms.
     """
+    require_interval(interval_ms)
     stamp = read_stamp(root)
     with ExitStack() as open_things:
         sampler = at_start = None

@@ -24,6 +24,15 @@ _GAP_INTERVALS = 5  # readings missed before the time between two is not believe
 MIN_GAP_MS = 1000
 
 
+def require_interval(interval_ms: float) -> None:
+    """Raise UsageError where nobody can read that often, or would call it reading."""
+    if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
+        raise UsageError(
+            f"an interval of {interval_ms:g} ms between readings is not within "
+            f"{MIN_INTERVAL_MS} … {MAX_INTERVAL_MS} ms"
+        )
+
+
 class Readable(Protocol):
     """What a sampler reads."""
 
@@ -43,11 +52,7 @@ class Sampler:
         Raises:
             UsageError: the interval is not within 10 … 10000 ms, or no reading would be kept.
         """
-        if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
-            raise UsageError(
-                f"an interval of {interval_ms:g} ms between readings is not within "
-                f"{MIN_INTERVAL_MS} … {MAX_INTERVAL_MS} ms"
-            )
+        require_interval(interval_ms)
         if kept < 2:
             raise UsageError(f"{kept} readings to keep: at least 2 are needed to compare")
         self.interval_ms = interval_ms
