@@ -30,7 +30,7 @@ def test_students_t_of_a_fraction_is_the_integral_of_its_density() -> None:
     n, x = 2.5, np.linspace(0, 10, 200_001)
     scale = math.gamma((n + 1) / 2) / math.sqrt(n * math.pi) / math.gamma(n / 2)
     density = scale * (1 + x * x / n) ** (-(n + 1) / 2)
-    inside = 2 * np.trapezoid(density[x <= student_t(n)], x[x <= student_t(n)])
+    inside = 2 * float(density[x <= student_t(n)].sum() * (x[1] - x[0]))
     assert inside == pytest.approx(0.95, abs=1e-4)
 
 
@@ -70,6 +70,7 @@ def test_the_other_way_round_everything_is_the_inverse(ratios: list[float]) -> N
     found, inverse = of_pairs(ratios), of_pairs([1 / ratio for ratio in ratios])
     assert found.low and found.high and inverse.low and inverse.high
     assert found.mean == pytest.approx(1 / inverse.mean, rel=1e-6)
+    assert found.significant == (not found.low <= 1 <= found.high)
     assert math.log(found.low) == pytest.approx(-math.log(inverse.high), rel=1e-6, abs=1e-6)
     assert found.significant == inverse.significant
 
@@ -94,6 +95,17 @@ def test_the_interval_of_unpaired_groups_holds_the_true_ratio_too() -> None:
         assert found is not None and found.low and found.high
         held += found.low <= 1.25 <= found.high
     assert 0.935 < held / 2000 < 0.97
+
+
+def test_groups_of_one_size_and_scatter_have_the_interval_of_students_two_groups() -> None:
+    # Welch's degrees of freedom are n + n - 2 then, and his error that of the pooled deviation.
+    logs = [0.1, 0.2, 0.3]
+    found = unpaired([math.exp(log + 1) for log in logs], [math.exp(log) for log in logs])
+    assert found is not None and found.low and found.high
+    half = TABLE[4] * math.sqrt(2 / 3) * float(np.std(logs, ddof=1))
+    assert found.mean == pytest.approx(math.e)
+    assert math.log(found.low) == pytest.approx(1 - half, rel=1e-5)
+    assert math.log(found.high) == pytest.approx(1 + half, rel=1e-5)
 
 
 def test_the_interval_agrees_with_that_of_resampling() -> None:
