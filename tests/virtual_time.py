@@ -24,8 +24,9 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
-        # Threads (name look-ups) wake the loop through a socket, too.
-        ready = super().select(None if timeout is None else _ON_THE_WAY_S)
+        alone = len(self.get_map()) <= 1  # nothing but what wakes the loop itself
+        wait_s = 0.0 if alone else _ON_THE_WAY_S
+        ready = super().select(None if timeout is None else wait_s)
         if not ready and timeout is not None:
             self.now_s += timeout
         return ready

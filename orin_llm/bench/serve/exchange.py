@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -67,8 +68,10 @@ class Place:
             raise Failure("timeout", f"no end within {timeout_s:g} s") from None
         except ssl.SSLError as error:
             raise Failure("tls", _tls_text(error)) from None
+        except ConnectionAbortedError as error:  # asyncio's, where a handshake does not end
+            raise Failure("tls" if self.tls else "connect", str(error)) from None
         except OSError as error:
-            raise Failure("connect", error.strerror or str(error)) from None
+            raise Failure("connect", _reason(error)) from None
         finally:
             link.close()
 
@@ -80,6 +83,11 @@ class Place:
         )
         await link.done
         await link.closing()
+
+
+def _reason(error: OSError) -> str:
+    """`Connection refused`: asyncio puts addresses in place of it."""
+    return os.strerror(error.errno) if error.errno else str(error)
 
 
 def _tls_text(error: ssl.SSLError) -> str:
@@ -177,7 +185,7 @@ async def find_place(address: Address, timeout_s: float) -> Place:
         except asyncio.TimeoutError:
             problem = f"no answer within {timeout_s:g} s"
         except OSError as error:
-            problem = error.strerror or str(error)
+            problem = _reason(error)
         else:
             transport.abort()
             tls = ssl.create_default_context() if address.scheme == "https" else None
