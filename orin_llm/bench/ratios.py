@@ -92,8 +92,7 @@ def _ratio(
         return Ratio(math.exp(log_mean), None, None, None, median, least, most, count)
     half = student_t(freedom) * error
     low, high = _exp(log_mean - half), _exp(log_mean + half)
-    significant = abs(log_mean) > half
-    return Ratio(math.exp(log_mean), low, high, significant, median, least, most, count)
+    return Ratio(math.exp(log_mean), low, high, not low <= 1 <= high, median, least, most, count)
 
 
 def _exp(log: float) -> float:

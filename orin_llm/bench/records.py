@@ -102,7 +102,7 @@ class Run:
         steps: of the engine, in order; none where the engine keeps no log.
         kv: None where nothing is paged.
         readings: of the machine's sensors, those of the run and the ones right around it, in order;
-            none where nobody read them.
+            none where nobody read them. They say nothing of single cores.
     """
 
     requests: tuple[RequestRecord, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orin_llm.device.board import read_board
@@ -67,16 +67,21 @@ def watching(
 
 
 class SensorLog:
-    """The readings from right before some work to right after it; none without a sampler."""
+    """The readings from right before some work to right after it; none without a sampler.
+
+    Without what they say of single cores and what is not known: that is most of their memory, and
+    work may take hours.
+    """
 
     def __init__(self, sampler: Sampler | None) -> None:
         self._sampler = sampler
-        self._readings = [sampler.sample()] if sampler else []
+        self._readings = [_slim(sampler.sample())] if sampler else []
 
     def look(self) -> None:
         """Take what is there: a sampler keeps only so many."""
         if self._sampler:
-            self._readings += self._sampler.readings(self._readings[-1].at_ms)
+            new = self._sampler.readings(self._readings[-1].at_ms)
+            self._readings += map(_slim, new)
 
     def end(self) -> tuple[Reading, ...]:
         """All of them, when the work is done."""
@@ -84,3 +89,7 @@ class SensorLog:
             self._sampler.sample()
         self.look()
         return tuple(self._readings)
+
+
+def _slim(reading: Reading) -> Reading:
+    return replace(reading, cores=(), unknown=())
