@@ -162,3 +162,29 @@ def test_without_the_extra_the_error_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(DeviceUnavailable, match=r"pip install '\.\[stock\]'"):
         StockPeer(smollm2, n_ctx=64)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_stock_computes_on_the_cores_that_the_engine_has(
+    needs_stock: None, tiny_model: Path
+) -> None:
+    core = max(os.sched_getaffinity(0))
+    with StockPeer(tiny_model, n_ctx=64, threads=2, cpus=[core]) as running:
+        running.greedy([1, 2, 3], 2)
+        cores = [
+            line.split()[1]
+            for task in Path(f"/proc/{running._process.pid}/task").iterdir()
+            for line in (task / "status").read_text().splitlines()
+            if line.startswith("Cpus_allowed_list:")
+        ]
+        assert running.settings["cpus"] == str(core)
+    assert cores.count(str(core)) == 2  # the rest is NumPy's, and idle
+
+
+def test_stock_has_flash_attention_as_the_engine(needs_stock: None, tiny_model: Path) -> None:
+    logits = {}
+    for flash in ("auto", "on", "off"):
+        with StockPeer(tiny_model, n_ctx=64, flash_attention=flash) as running:
+            logits[flash] = running.top_logits(list(range(3, 35)), [31], 4)[0]["logits"]
+    assert logits["auto"] == logits["on"] != logits["off"]
+    assert logits["off"] == pytest.approx(logits["on"], abs=0.01)

@@ -26,6 +26,7 @@ from orin_llm.engine import Engine, EngineConfig, Hooks
 from orin_llm.engine.config import MAX_BATCH
 from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.errors import DeviceUnavailable, UsageError
+from orin_llm.host.cpu_set import parse_cores
 from orin_llm.models.describe import context
 
 Work_contra = TypeVar("Work_contra", contravariant=True)
@@ -221,6 +222,8 @@ def _turns(
                 chunk_size=engine.chunk_size,
                 threads=engine.threads,
                 kv_type=engine.config.kv_type,
+                flash_attention=engine.config.flash_attention,
+                cpus=sorted(parse_cores(engine.config.cpus)),
                 sampler=runners[0].sampler,
             )
             contenders.append(peers.enter_context(peer))

@@ -16,10 +16,10 @@ from orin_llm.bench.workload import Scenario
 from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import EngineConfig
 from orin_llm.engine.loaded_model import read_model_header
+from orin_llm.engine.native_params import thread_count
 from orin_llm.gguf.footprint import logits_bytes, weight_bytes
 from orin_llm.gguf.header import Header
 from orin_llm.gguf.split import files_there
-from orin_llm.host.cpu import read_cpu
 
 
 def measure_starts(
@@ -63,7 +63,7 @@ def _turns(
         files_there(campaign.model), weight_bytes(header), cache, wave.submissions[0].prompt
     )
     conditions = StartConditions(scenario, cache, campaign.warmup, campaign.seed)
-    threads = config.threads or read_cpu().threads
+    threads = thread_count(config)
     ours = OwnStart(campaign.model, config, threads)
     contenders: list[Contender[Start, Figures]] = [ours]
     if campaign.ab is not None:

@@ -16,6 +16,7 @@ from orin_llm.bench.runner import hooks_text
 from orin_llm.bench.stock import require_stock
 from orin_llm.engine import EngineConfig
 from orin_llm.host import page_cache
+from orin_llm.host.cpu_set import parse_cores
 
 Cache = Literal["cold", "warm"]
 CACHES: tuple[Cache, ...] = ("cold", "warm")
@@ -90,10 +91,12 @@ class StockStart:
             "threads": threads,
             "chunk_size": config.chunk_size,
             "kv_type": config.kv_type,
+            "flash_attention": config.flash_attention,
             "n_ctx": config.n_ctx,
         }
-        self._settings = {"path": str(model), **shared}
-        self.settings: dict[str, object] = {"name": "stock", **shared}
+        cpus = sorted(parse_cores(config.cpus))
+        self._settings = {"path": str(model), **shared, "cpus": cpus}
+        self.settings: dict[str, object] = {"name": "stock", **shared, "cpus": config.cpus}
 
     def run(self, start: Start) -> Figures:
         """Start once."""

@@ -13,6 +13,7 @@ from orin_llm.bench.watch import SensorLog
 from orin_llm.bench.workload import Workload
 from orin_llm.device.sampler import Sampler
 from orin_llm.errors import DeviceUnavailable
+from orin_llm.host.cpu_set import cores_text
 
 
 def require_stock() -> None:
@@ -30,6 +31,7 @@ class StockPeer(Peer):
     Args:
         model: a GGUF file.
         n_ctx: tokens of each of `n_seq` sequences.
+        cpus: the cores that it may use; none: all.
         sampler: reads the sensors that every run tells of.
 
     Raises:
@@ -46,6 +48,8 @@ class StockPeer(Peer):
         threads: int = 1,
         n_seq: int = 1,
         kv_type: str = "f16",
+        flash_attention: str = "auto",
+        cpus: Sequence[int] = (),
         sampler: Sampler | None = None,
     ) -> None:
         require_stock()
@@ -53,12 +57,14 @@ class StockPeer(Peer):
             "threads": threads,
             "chunk_size": chunk_size,
             "kv_type": kv_type,
+            "flash_attention": flash_attention,
+            "cpus": list(cpus),
             "n_ctx": n_ctx,
             "n_seq": n_seq,
         }
         program = Path(__file__).with_name("stock_peer.py")
         super().__init__([str(program)], {"path": str(model), **settings})
-        self.settings: dict[str, object] = {"name": "stock", **settings}
+        self.settings: dict[str, object] = {"name": "stock", **settings, "cpus": cores_text(cpus)}
         self._sampler = sampler
 
     def greedy(self, prompt: Sequence[int], n: int) -> tuple[list[int], list[float]]:

@@ -26,6 +26,11 @@ _KV_TYPES = {
     "q8_0": llama_cpp.GGML_TYPE_Q8_0,
     "q4_0": llama_cpp.GGML_TYPE_Q4_0,
 }
+_FLASH = {
+    "auto": llama_cpp.LLAMA_FLASH_ATTN_TYPE_AUTO,
+    "on": llama_cpp.LLAMA_FLASH_ATTN_TYPE_ENABLED,
+    "off": llama_cpp.LLAMA_FLASH_ATTN_TYPE_DISABLED,
+}
 Row = tuple[int, int, int, bool]  # token, position, sequence, whether a token is drawn after it
 
 
@@ -33,9 +38,9 @@ class Peer:
     """One model in one stock context, driven through llama.cpp's C interface.
 
     Args are those of our engine, so that both run the same work: a context of `n_ctx` tokens for
-    each of `n_seq` sequences, chunks of `chunk_size`. Flash attention is left to llama.cpp's own
-    choice. Sequences have KV buffers of their own, as llama-server makes them when it is told the
-    number of slots: in one buffer for all, each looks through the cells of the others.
+    each of `n_seq` sequences, chunks of `chunk_size`, on the cores `cpus` (none: all). Sequences
+    have KV buffers of their own, as llama-server makes them when it is told the number of slots: in
+    one buffer for all, each looks through the cells of the others.
     """
 
     def __init__(
@@ -46,7 +51,11 @@ class Peer:
         threads: int,
         n_seq: int = 1,
         kv_type: str = "f16",
+        flash_attention: str = "auto",
+        cpus: Sequence[int] = (),
     ) -> None:
+        if cpus:
+            os.sched_setaffinity(0, cpus)  # of the threads that llama.cpp starts, too
         # A function of C that changes nothing: one of Python would take its time at every line of
         # the thousand that a load writes.
         silence = ctypes.cast(ctypes.CDLL(None).abs, llama_cpp.llama_log_callback)
@@ -61,6 +70,7 @@ class Peer:
         k_type, _, v_type = kv_type.partition(":")
         params.type_k = _KV_TYPES[k_type]
         params.type_v = _KV_TYPES[v_type or k_type]
+        params.flash_attn_type = _FLASH[flash_attention]
         params.n_batch = params.n_ubatch = self.chunk_size
         params.n_threads = params.n_threads_batch = threads
         params.no_perf = True
