@@ -163,7 +163,7 @@ def _search(job: Job, space: Space, root: Path, report: StderrReporter) -> tuple
     from orin_llm.cli.progress import load_engine
     from orin_llm.cli.tune_view import trial_line
     from orin_llm.models.reporter import Progress
-    from orin_llm.tune.engine_bench import EngineBench, Watched
+    from orin_llm.tune.engine_bench import EngineBench
     from orin_llm.tune.search import Tuner
     from orin_llm.tune.study import Study
 
@@ -178,7 +178,7 @@ def _search(job: Job, space: Space, root: Path, report: StderrReporter) -> tuple
             job.goal,
             job.work,
             lambda path, config: load_engine(path, config, quiet=True),
-            Watched(watch.sampler, watch.module),
+            watch,
             report.message,
         ) as bench,
     ):
