@@ -34,7 +34,7 @@ LOAD = Load("chat", Lengths(40, 40), Lengths(5, 5), max_concurrency=1, requests=
 @pytest.fixture(autouse=True)
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks often whether the program is late makes a clock that jumps take long."""
-    monkeypatch.setattr(driver, "LAG_INTERVAL_S", 0.5)
+    monkeypatch.setattr(driver, "LAG_INTERVAL_S", 0.1)
 
 
 class Told(Reporter):

@@ -235,8 +235,8 @@ def test_addresses_are_read_as_people_write_them(text: str, found: str) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "http://", "ftp://host", "http://host:99999", "http://host:x", "http://host:0",
-     "http://user:pass@host", "http://host/?a=1", "http://host/#a", "http://ho st", "http://h\nX: y",
-     "http://[::1", "http://хост"],
+     "http://user:pass@host", "http://host/?a=1", "http://host/#a", "http://ho st",
+     "http://h\nX: y", "http://[::1", "http://хост"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="expected an address such as"):

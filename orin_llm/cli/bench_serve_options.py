@@ -173,8 +173,8 @@ class LoadOptions:
             raise UsageError(f"--requests {self.requests}: expected 1 or more")
         _check_seconds("--duration", self.duration)
         _check_seconds("--ramp", self.ramp or None)
-        recorded = self._recorded()
         arrivals = self._arrivals()
+        recorded = self._recorded()
         users: list[int | None] = [None]
         if self.concurrency is not None:
             users = list(parse_numbers(self.concurrency, "--concurrency", 1))

@@ -271,7 +271,11 @@ def _result(
     if not load.is_closed:
         more["late_ms"] = Distribution.of([o.late_ms for o in good])
     more["client_lag_ms"] = _lag(kept)
-    return replace(result, latency={**result.latency, **more})
+    result = replace(result, latency={**result.latency, **more})
+    if measured[-1].served.stopped:
+        marked = {**result.workload, "interrupted": True}
+        return replace(result, label=f"{result.label} (interrupted)", workload=marked)
+    return result
 
 
 def _lag(measured: Sequence[_Measured]) -> Distribution | None:
