@@ -9,6 +9,7 @@ void bind_engine(py::module_ & m);
 void bind_gguf(py::module_ & m);
 void bind_imatrix(py::module_ & m);
 void bind_loader(py::module_ & m);
+void bind_marks(py::module_ & m);
 void bind_model(py::module_ & m);
 void bind_pages(py::module_ & m);
 void bind_quality(py::module_ & m);
@@ -28,6 +29,7 @@ PYBIND11_MODULE(_native, m) {
     bind_model(m);
     bind_quantize(m);
     bind_engine(m);
+    bind_marks(m);
     bind_imatrix(m);
     bind_pages(m);
     bind_quality(m);

@@ -46,20 +46,35 @@ def timeline(run: Run) -> Timeline | None:
     """None without readings, or without requests."""
     if not run.readings or not run.requests:
         return None
-    prefill, decode, whole = phase_work([run], None)
-    (begin, end) = whole.spans[0]
-    spans = [(span, "prefill") for span in prefill.spans]
-    spans += [(span, "decode") for span in decode.spans]
+    _, _, whole = phase_work([run], None)
+    begin = whole.spans[0][0]
     size = -(-len(run.readings) // MAX_POINTS)
     groups = [run.readings[at : at + size] for at in range(0, len(run.readings), size)]
     values = {name: tuple(_mean(group, name) for group in groups) for name in _SENSORS}
     return Timeline(
         at_ms=tuple(round(_middle(group) - begin, _DIGITS) for group in groups),
         sensors={name: v for name, v in values.items() if any(one is not None for one in v)},
-        phases=tuple(
-            PhaseSpan(round(start - begin, _DIGITS), round(stop - begin, _DIGITS), name)
-            for (start, stop), name in _bounded(sorted(spans), (begin, end))
-        ),
+        phases=phase_spans(run, begin),
+    )
+
+
+def phase_spans(run: Run, begin_ms: float) -> tuple[PhaseSpan, ...]:
+    """The phases of a run, since `begin_ms`; MAX_PHASES at most."""
+    spans = [
+        ((s.started_ms, s.started_ms + s.duration_ms), "prefill" if s.n_prompt_tokens else "decode")
+        for s in run.steps
+    ]
+    if not spans:
+        prefill, decode, _ = phase_work([run], None)
+        spans = [(span, "prefill") for span in prefill.spans]
+        spans += [(span, "decode") for span in decode.spans]
+    spans.sort()
+    if not spans:
+        return ()
+    whole = (spans[0][0][0], max(end for (_, end), _ in spans))
+    return tuple(
+        PhaseSpan(round(start - begin_ms, _DIGITS), round(stop - begin_ms, _DIGITS), name)
+        for (start, stop), name in _bounded(spans, whole)
     )
 
 

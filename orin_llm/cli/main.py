@@ -54,6 +54,9 @@ SUBCOMMANDS = {
     "accept": Subcommand(
         "orin_llm.cli.accept", "accept", MACHINE, "Check a model before it is delivered."
     ),
+    "trace": Subcommand(
+        "orin_llm.cli.trace", "trace", MACHINE, "Write a timeline of one run, and a picture of it."
+    ),
     "estimate": Subcommand(
         "orin_llm.cli.estimate", "estimate", MODELS, "Work out speed and memory on a board."
     ),
@@ -80,7 +83,10 @@ SUBCOMMANDS = {
 TWO_WORDS = {
     "bench serve": Subcommand(
         "orin_llm.cli.bench_serve", "bench_serve", MACHINE, "Put a load on a server."
-    )
+    ),
+    "trace summarize": Subcommand(
+        "orin_llm.cli.trace_summarize", "summarize", MACHINE, "Sum up an export of Nsight Systems."
+    ),
 }
 
 

@@ -1,0 +1,180 @@
+"""`orin-llm trace`: one run, moment by moment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from orin_llm.cli.bench_options import EnginesOptions, WorkloadOptions
+from orin_llm.cli.errors import INTERRUPTED
+from orin_llm.cli.option_groups import with_option_groups
+from orin_llm.cli.options import flag
+from orin_llm.cli.root_option import Root
+from orin_llm.errors import OrinError, UsageError
+
+if TYPE_CHECKING:
+    from orin_llm.trace.nsys import Profiling
+    from orin_llm.trace.record import Plan, Recorded
+
+RUN, OUTPUT, PROFILER = "Run", "Output", "Profiler"
+_NSYS = ("off", "print", "run")
+
+
+@with_option_groups
+def trace(
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="[WORKLOAD]",
+            help="As for orin-llm bench: single, concurrent, interference or shared-prefix.",
+        ),
+    ] = "single",
+    *,
+    load: WorkloadOptions,
+    engines: EnginesOptions,
+    warmup: Annotated[
+        int, flag("--warmup", panel=RUN, help="Runs before the one that is traced.")
+    ] = 1,
+    seed: Annotated[int, flag("--seed", panel=RUN, help="Of random prompts and lengths.")] = 0,
+    interval: Annotated[
+        float,
+        flag("--interval", panel=RUN, metavar="MS", help="Between readings of the sensors."),
+    ] = 100,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            rich_help_panel=OUTPUT,
+            help="The trace, for ui.perfetto.dev or chrome://tracing.",
+        ),
+    ] = Path("trace.json"),
+    picture: Annotated[
+        Path | None,
+        typer.Option(
+            "--picture", rich_help_panel=OUTPUT, help="A PNG of memory, tokens and sensors."
+        ),
+    ] = None,
+    force: Annotated[
+        bool, flag("--force", panel=OUTPUT, help="Overwrite files that are there.")
+    ] = False,
+    as_json: Annotated[
+        bool, flag("--json", panel=OUTPUT, help="Print one JSON object: figures by phase.")
+    ] = False,
+    quiet: Annotated[
+        bool, flag("-q", "--quiet", panel=OUTPUT, help="No progress and no notes on stderr.")
+    ] = False,
+    nsys: Annotated[
+        str,
+        flag(
+            "--nsys",
+            panel=PROFILER,
+            metavar="[off|print|run]",
+            help="Print, or run, the commands that let Nsight Systems watch this run.",
+        ),
+    ] = "off",
+    root: Root = Path("/"),
+) -> None:
+    """Write a timeline of one run: steps, gaps, requests, pages, sensors; figures on stdout.
+
+    An export of Nsight Systems is summed up by orin-llm trace summarize FILE.
+    """
+    from orin_llm.models.output_file import require_new
+    from orin_llm.models.store import resolve
+    from orin_llm.trace.record import Plan, one_scenario
+
+    if nsys not in _NSYS:
+        raise UsageError(f"--nsys {nsys}: choose one of {', '.join(_NSYS)}")
+    if workload == "load":
+        raise UsageError(
+            "a start cannot be traced: orin-llm bench load measures it. Trace single, concurrent, "
+            "interference or shared-prefix"
+        )
+    scenario = one_scenario(load.scenarios(workload))
+    files = [output] if picture is None else [output, picture]
+    if len(files) == 2 and output.absolute() == files[1].absolute():
+        raise UsageError(f"-o and --picture are both {output}: name two files")
+    if nsys != "print":
+        for file in files:
+            require_new(file, force=force)
+    if nsys != "off":
+        profiling = _profiling(output)
+        _print_commands(profiling) if nsys == "print" else _run_profiler(profiling, as_json)
+        return
+    configs = engines.configs(quiet=quiet)
+    if len(configs) != 1:
+        raise UsageError(
+            f"a trace shows one run, and these flags make {len(configs)} engines: give each flag "
+            "one value"
+        )
+    plan = Plan(resolve(engines.model), configs[0], scenario, warmup, seed, interval, root)
+    recorded = _record(plan, quiet)
+    _finish(recorded, output, picture, as_json=as_json, quiet=quiet)
+
+
+def _record(plan: Plan, quiet: bool) -> Recorded:
+    from orin_llm.cli.progress import load_engine, reporter
+    from orin_llm.trace.record import record
+
+    with reporter(quiet) as progress:
+        return record(
+            plan, lambda path, config: load_engine(path, config, quiet=quiet), progress.message
+        )
+
+
+def _finish(
+    recorded: Recorded, output: Path, picture: Path | None, *, as_json: bool, quiet: bool
+) -> None:
+    from orin_llm.cli.json_output import print_json
+    from orin_llm.cli.trace_view import print_figures, trace_json
+    from orin_llm.trace.figures import figures
+    from orin_llm.trace.files import write_files
+
+    left_out = write_files(recorded, output, picture)
+    found = figures(recorded.run, recorded.max_gap_ms)
+    if as_json:
+        print_json(trace_json(recorded, found, left_out, output, picture))
+    else:
+        print_figures(recorded, found)
+    if not quiet:
+        for note in left_out:
+            _say(f"note: not in the trace: {note}")
+        beside = f", and {picture}" if picture is not None else ""
+        _say(f"written: {output} (open it at https://ui.perfetto.dev){beside}")
+    if recorded.interrupted:
+        _say("interrupted: the requests are not in the trace, only the steps until then")
+        raise typer.Exit(INTERRUPTED)
+    if found.failed:
+        error = next(request.error for request in recorded.run.requests if request.error)
+        raise OrinError(f"{found.failed} of {found.requests} requests failed: {error}")
+
+
+def _profiling(output: Path) -> Profiling:
+    """Of this very command line; its last --nsys is the one that counts."""
+    from orin_llm.trace.nsys import Profiling
+
+    command = (sys.executable, "-m", "orin_llm.cli", *sys.argv[1:], "--nsys=off", "--force")
+    return Profiling(command, output.with_suffix(""))
+
+
+def _print_commands(profiling: Profiling) -> None:
+    import shlex
+
+    for command in (profiling.profile, profiling.export, profiling.summarize):
+        print(shlex.join(command))
+
+
+def _run_profiler(profiling: Profiling, as_json: bool) -> None:
+    from orin_llm.cli.trace_summarize import print_export
+    from orin_llm.trace.nsys import run_profiler
+
+    print_export(run_profiler(profiling), top=10, as_json=as_json)
+
+
+def _say(text: str) -> None:
+    from orin_llm.cli.render import visible
+
+    print(visible(text), file=sys.stderr, flush=True)

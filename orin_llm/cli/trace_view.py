@@ -1,0 +1,108 @@
+"""What `orin-llm trace` prints: figures by phase, or plain values for JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from orin_llm.cli.numbers import MISSING, amount, counted
+from orin_llm.cli.quality_view import print_facts
+from orin_llm.cli.table import print_table
+from orin_llm.device.phases import Activity
+from orin_llm.host.units import size_text
+from orin_llm.trace.figures import Figures, PhaseFigures
+from orin_llm.trace.record import Recorded
+
+
+def trace_json(
+    recorded: Recorded,
+    found: Figures,
+    left_out: tuple[str, ...],
+    output: Path,
+    picture: Path | None,
+) -> dict[str, Any]:
+    """All of it, as plain values."""
+    return {
+        **recorded.where,
+        "workload": recorded.workload,
+        "engine": recorded.settings,
+        **found.to_json(),
+        "interrupted": recorded.interrupted,
+        "left_out": list(left_out),
+        "trace": str(output),
+        "picture": None if picture is None else str(picture),
+    }
+
+
+def print_figures(recorded: Recorded, found: Figures) -> None:
+    """A table of the phases, and a line for each other fact."""
+    heads = (
+        "PHASE",
+        "STEPS",
+        "TIME",
+        "COMPUTATION",
+        "SAMPLING",
+        "HOST",
+        "LONGEST STEP",
+        "KV AT MOST",
+    )
+    phases = {"prefill": found.prefill, "decode": found.decode}
+    print_table(heads, [(name, *_cells(phase)) for name, phase in phases.items() if phase.steps])
+    print()
+    print_facts(_facts(recorded, found))
+
+
+def _cells(phase: PhaseFigures) -> tuple[str, ...]:
+    def part(ms: float) -> str:
+        return f"{100 * ms / phase.duration_ms:.1f} %" if phase.duration_ms else MISSING
+
+    return (
+        str(phase.steps),
+        amount(phase.duration_ms, "ms"),
+        part(phase.compute_ms),
+        part(phase.sampling_ms),
+        part(phase.host_ms),
+        amount(phase.longest_step_ms, "ms"),
+        MISSING if phase.kv_bytes_peak is None else size_text(phase.kv_bytes_peak),
+    )
+
+
+def _facts(recorded: Recorded, found: Figures) -> list[tuple[str, str]]:
+    requests = counted(found.requests, "request")
+    facts = [("run", f"{recorded.label}: {requests}, {amount(found.wall_ms, 'ms')}")]
+    facts.append(
+        ("requests", f"TTFT {amount(found.ttft_ms, 'ms')}, TPOT {amount(found.tpot_ms, 'ms')}")
+    )
+    if found.longest_gap is not None:
+        total = sum(found.gaps_ms.values())
+        longest = found.longest_gap
+        facts.append(
+            (
+                "host gaps",
+                f"{amount(total, 'ms')} in all; the longest {amount(longest.duration_ms, 'ms')}: "
+                f"{longest.kind}, step {longest.number}",
+            )
+        )
+    if (pages := found.pages) is not None:
+        rate = MISSING if pages.hit_rate is None else f"{100 * pages.hit_rate:.2f} %"
+        facts.append(
+            (
+                "pages",
+                f"{pages.lookups} read, {pages.misses} of them taken for it (hit rate {rate}); "
+                f"{pages.evictions} evicted, {counted(pages.preemptions, 'preemption')}",
+            )
+        )
+    facts += [
+        (f"in {name}", _activity_text(phase.activity))
+        for name, phase in (("prefill", found.prefill), ("decode", found.decode))
+        if phase.steps
+    ]
+    return facts
+
+
+def _activity_text(activity: Activity) -> str:
+    """Of the GPU and the memory; of the CPU where nothing else is known."""
+    known = (activity.gpu_percent, activity.emc_mhz, activity.bandwidth_gb_s, activity.power_w)
+    if all(value is None for value in known) and activity.cpu_percent is not None:
+        return f"{activity.cpu_percent:.0f} % CPU; GPU, EMC and power not measured"
+    return activity.text()

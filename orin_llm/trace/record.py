@@ -1,0 +1,139 @@
+"""Runs one workload on one engine to write down what happens, moment by moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from orin_llm import _native
+from orin_llm.bench.campaign import Campaign, MakeEngine, sized_configs
+from orin_llm.bench.environment import environment
+from orin_llm.bench.observer import Observer
+from orin_llm.bench.records import Run
+from orin_llm.bench.room import require_full_chunks
+from orin_llm.bench.runner import EngineRunner
+from orin_llm.bench.workload import Scenario, Workload
+from orin_llm.device.board import read_board
+from orin_llm.device.sampler import Sampler
+from orin_llm.device.sources import open_sensors
+from orin_llm.engine import EngineConfig
+from orin_llm.errors import UsageError
+
+CAPTURE_RANGE = "orin-llm-trace"  # what a profiler is told to wait for
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is traced.
+
+    Attributes:
+        model: a GGUF file.
+        warmup: runs before the one that is traced.
+        seed: of random prompts and lengths.
+        interval_ms: between readings of the sensors.
+        root: stands for `/`, of the sensors.
+    """
+
+    model: Path
+    config: EngineConfig
+    scenario: Scenario
+    warmup: int = 1
+    seed: int = 0
+    interval_ms: float = 100.0
+    root: Path = Path("/")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run, and on what it was.
+
+    Attributes:
+        where: see bench.environment; settings: of the engine.
+        interrupted: Ctrl-C ended it; requests are missing then, and steps beyond the last 4096.
+    """
+
+    run: Run
+    label: str
+    workload: dict[str, object]
+    settings: dict[str, object]
+    where: dict[str, Any]
+    max_gap_ms: float
+    interrupted: bool = False
+
+
+def record(plan: Plan, load: MakeEngine, say: Callable[[str], None]) -> Recorded:
+    """Run the workload, after runs that warm up, and give all that was seen of the last.
+
+    Args:
+        load: makes an engine.
+        say: told before each run what it is.
+
+    Raises:
+        UsageError: a request has no room, or a setting cannot be.
+        OrinError: the engine cannot be made.
+    """
+    scenario = plan.scenario
+    campaign = Campaign(
+        plan.model, (plan.config,), (scenario,), repetitions=1, warmup=plan.warmup, seed=plan.seed
+    )
+    (config,) = sized_configs(campaign)
+    with ExitStack() as stack:
+        board = read_board(plan.root)
+        sensors = stack.enter_context(open_sensors(board, plan.interval_ms, root=plan.root))
+        sampler = stack.enter_context(Sampler(sensors, plan.interval_ms))
+        engine = stack.enter_context(load(plan.model, config))
+        require_full_chunks((scenario,), engine.chunk_size)
+        runner = EngineRunner(engine, sampler)
+        where = environment(engine.model_path, engine.header, engine.backend["device"])
+        workload = scenario.build(engine.n_vocab, plan.seed)
+        for number in range(plan.warmup):
+            say(f"{scenario.label}, warm-up {number + 1}/{plan.warmup}")
+            runner.run(workload)
+        say(f"{scenario.label}, traced")
+        with capture_range():
+            run, interrupted = _run(runner, workload)
+        return Recorded(
+            run,
+            scenario.label,
+            scenario.settings,
+            runner.settings,
+            where,
+            sampler.max_gap_ms,
+            interrupted,
+        )
+
+
+@contextmanager
+def capture_range() -> Iterator[None]:
+    """Marks the time of the block for a profiler of the GPU; nothing without CUDA."""
+    _native.push_range(CAPTURE_RANGE)
+    try:
+        yield
+    finally:
+        _native.pop_range()
+
+
+def _run(runner: EngineRunner, workload: Workload) -> tuple[Run, bool]:
+    """The run, and whether Ctrl-C ended it; what there is then of steps and readings."""
+    observer = Observer(runner.engine, runner.sampler)
+    try:
+        return runner.run(workload), False
+    except KeyboardInterrupt:
+        observer.end()
+        if not observer.steps:
+            raise
+        return Run((), tuple(observer.steps), None, tuple(observer.readings)), True
+
+
+def one_scenario(scenarios: tuple[Scenario, ...]) -> Scenario:
+    """The only one; UsageError for more: a trace shows one run."""
+    if len(scenarios) != 1:
+        labels = ", ".join(scenario.label for scenario in scenarios[:3])
+        raise UsageError(
+            f"a trace shows one run, and these flags make {len(scenarios)} ({labels} …): give each "
+            "flag one value"
+        )
+    return scenarios[0]
