@@ -1,4 +1,4 @@
-"""How `orin-llm bench` watches the machine that it measures on."""
+"""How commands watch the machine that they measure on."""
 
 from __future__ import annotations
 
@@ -13,19 +13,9 @@ MACHINE = "Machine"
 
 
 @dataclass(frozen=True)
-class MachineOptions:
-    """What of the machine is watched."""
+class SensorOptions:
+    """Whether sensors are read, and how often."""
 
-    cool_down: Annotated[
-        float,
-        flag(
-            "--cool-down",
-            panel=MACHINE,
-            metavar="SECONDS",
-            help="Before each run wait until the hottest sensor is back within 2 °C, at most so "
-            "long.",
-        ),
-    ] = 0.0
     readings: Annotated[
         bool,
         flag("--readings/--no-readings", panel=MACHINE, help="Read the sensors during the runs."),
@@ -40,6 +30,22 @@ class MachineOptions:
         ),
     ] = 100.0
     root: Root = Path("/")
+
+
+@dataclass(frozen=True)
+class MachineOptions(SensorOptions):
+    """What of the machine is watched by `orin-llm bench`."""
+
+    cool_down: Annotated[
+        float,
+        flag(
+            "--cool-down",
+            panel=MACHINE,
+            metavar="SECONDS",
+            help="Before each run wait until the hottest sensor is back within 2 °C, at most so "
+            "long.",
+        ),
+    ] = 0.0
 
     def reads(self, workload: str) -> bool:
         """Whether sensors are read: of starts only for their temperature."""

@@ -10,13 +10,12 @@ import typer
 
 from orin_llm.cli.bench_options import EnginesOptions, WorkloadOptions
 from orin_llm.cli.errors import INTERRUPTED
+from orin_llm.cli.machine_options import SensorOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
-from orin_llm.cli.root_option import Root
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import DeviceUnavailable, OrinError, UsageError
 
 if TYPE_CHECKING:
-    from orin_llm.trace.nsys import Profiling
     from orin_llm.trace.record import Plan, Recorded
 
 RUN, OUTPUT, PROFILER = "Run", "Output", "Profiler"
@@ -26,12 +25,13 @@ _NSYS = ("off", "print", "run")
 @with_option_groups
 def trace(
     workload: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[WORKLOAD]",
             help="As for orin-llm bench: single, concurrent, interference or shared-prefix.",
+            show_default="single; concurrent with --parallel or --trace",
         ),
-    ] = "single",
+    ] = None,
     *,
     load: WorkloadOptions,
     engines: EnginesOptions,
@@ -39,10 +39,7 @@ def trace(
         int, flag("--warmup", panel=RUN, help="Runs before the one that is traced.")
     ] = 1,
     seed: Annotated[int, flag("--seed", panel=RUN, help="Of random prompts and lengths.")] = 0,
-    interval: Annotated[
-        float,
-        flag("--interval", panel=RUN, metavar="MS", help="Between readings of the sensors."),
-    ] = 100,
+    machine: SensorOptions,
     output: Annotated[
         Path,
         typer.Option(
@@ -76,7 +73,6 @@ def trace(
             help="Print, or run, the commands that let Nsight Systems watch this run.",
         ),
     ] = "off",
-    root: Root = Path("/"),
 ) -> None:
     """Write a timeline of one run: steps, gaps, requests, pages, sensors; figures on stdout.
 
@@ -93,7 +89,7 @@ def trace(
             "a start cannot be traced: orin-llm bench load measures it. Trace single, concurrent, "
             "interference or shared-prefix"
         )
-    scenario = one_scenario(load.scenarios(workload))
+    scenario = one_scenario(load.scenarios(workload or load.default_workload))
     files = [output] if picture is None else [output, picture]
     if len(files) == 2 and output.absolute() == files[1].absolute():
         raise UsageError(f"-o and --picture are both {output}: name two files")
@@ -101,8 +97,7 @@ def trace(
         for file in files:
             require_new(file, force=force)
     if nsys != "off":
-        profiling = _profiling(output)
-        _print_commands(profiling) if nsys == "print" else _run_profiler(profiling, as_json)
+        _profile(output, run=nsys == "run", as_json=as_json)
         return
     configs = engines.configs(quiet=quiet)
     if len(configs) != 1:
@@ -110,7 +105,10 @@ def trace(
             f"a trace shows one run, and these flags make {len(configs)} engines: give each flag "
             "one value"
         )
-    plan = Plan(resolve(engines.model), configs[0], scenario, warmup, seed, interval, root)
+    plan = Plan(
+        resolve(engines.model), configs[0], scenario, warmup, seed,
+        machine.readings, machine.interval, machine.root,
+    )  # fmt: skip
     recorded = _record(plan, quiet)
     _finish(recorded, output, picture, as_json=as_json, quiet=quiet)
 
@@ -152,26 +150,28 @@ def _finish(
         raise OrinError(f"{found.failed} of {found.requests} requests failed: {error}")
 
 
-def _profiling(output: Path) -> Profiling:
-    """Of this very command line; its last --nsys is the one that counts."""
-    from orin_llm.trace.nsys import Profiling
-
-    command = (sys.executable, "-m", "orin_llm.cli", *sys.argv[1:], "--nsys=off", "--force")
-    return Profiling(command, output.with_suffix(""))
-
-
-def _print_commands(profiling: Profiling) -> None:
+def _profile(output: Path, *, run: bool, as_json: bool) -> None:
+    """Print the commands that let nsys watch this very command line, or run them."""
     import shlex
 
-    for command in (profiling.profile, profiling.export, profiling.summarize):
-        print(shlex.join(command))
-
-
-def _run_profiler(profiling: Profiling, as_json: bool) -> None:
     from orin_llm.cli.trace_summarize import print_export
-    from orin_llm.trace.nsys import run_profiler
+    from orin_llm.device.build import build_info
+    from orin_llm.trace.nsys import Profiling, run_profiler
 
-    print_export(run_profiler(profiling), top=10, as_json=as_json)
+    # Of a flag that is there twice the last one counts. What may be overwritten was asked above.
+    arguments = [*sys.argv[1:], "--nsys=off", *(["--force"] if run else [])]
+    command = (sys.executable, "-m", "orin_llm.cli", *arguments)
+    profiling = Profiling(command, output.with_suffix(""))
+    no_cuda = "this build computes on the CPU alone, and nsys would see no work of a GPU"
+    if run:
+        if not build_info().cuda:
+            raise DeviceUnavailable(f"{no_cuda}: see orin-llm doctor")
+        print_export(run_profiler(profiling), top=10, as_json=as_json)
+        return
+    for words in (profiling.profile, profiling.export, profiling.summarize):
+        print(shlex.join(words))
+    if not build_info().cuda:
+        _say(f"note: {no_cuda}")
 
 
 def _say(text: str) -> None:

@@ -111,6 +111,11 @@ def _read(database: sqlite3.Connection, path: Path) -> Export:
         for start, end, title, copied, thread, called in _rows(
             database, full, name, size, has_calls
         ):
+            if not _is_sound(start, end, copied, called):
+                raise UsageError(
+                    f"{path}: {full} has work from {start!r} to {end!r} ns, of {copied!r} bytes, "
+                    f"called at {called!r}: expected whole numbers, and no end before its beginning"
+                )
             phase = ranges.phase(thread, called if has_calls else start)
             work.append(Work(start, end, kind, _title(kind, title), phase, copied))
     if not work:
@@ -155,6 +160,17 @@ def _rows(
     )
 
 
+def _is_sound(start: object, end: object, copied: object, called: object) -> bool:
+    """Columns of SQLite hold values of any type, whatever the table says."""
+    return (
+        isinstance(start, int)
+        and isinstance(end, int)
+        and isinstance(copied, int)
+        and isinstance(called, int | None)
+        and start <= end
+    )
+
+
 def _title(kind: str, name: object) -> str:
     if kind == "memcpy":
         return _COPY_KINDS.get(name, f"kind {name}") if isinstance(name, int) else f"kind {name}"
@@ -178,7 +194,8 @@ class _Ranges:
         everywhere: list[tuple[int, int, str]] = []
         for start, end, name, thread in database.execute(
             f"SELECT n.start, n.end, {text} AS name, n.globalTid FROM NVTX_EVENTS AS n WHERE "
-            f"n.eventType = {_PUSH_POP} AND n.end IS NOT NULL AND name IN (?, ?) ORDER BY n.start",
+            f"n.eventType = {_PUSH_POP} AND typeof(n.start) = 'integer' "
+            "AND typeof(n.end) = 'integer' AND name IN (?, ?) ORDER BY n.start",
             PHASES,
         ):
             self.counts[name] += 1

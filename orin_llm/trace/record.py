@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,10 @@ from orin_llm.bench.observer import Observer
 from orin_llm.bench.records import Run
 from orin_llm.bench.room import require_full_chunks
 from orin_llm.bench.runner import EngineRunner
+from orin_llm.bench.watch import INTERVAL_MS, watching
 from orin_llm.bench.workload import Scenario, Workload
-from orin_llm.device.board import read_board
 from orin_llm.device.sampler import Sampler
-from orin_llm.device.sources import open_sensors
-from orin_llm.engine import EngineConfig
+from orin_llm.engine import Engine, EngineConfig
 from orin_llm.errors import UsageError
 
 CAPTURE_RANGE = "orin-llm-trace"  # what a profiler is told to wait for
@@ -33,7 +32,7 @@ class Plan:
         model: a GGUF file.
         warmup: runs before the one that is traced.
         seed: of random prompts and lengths.
-        interval_ms: between readings of the sensors.
+        readings: whether the sensors are read, every `interval_ms`.
         root: stands for `/`, of the sensors.
     """
 
@@ -42,7 +41,8 @@ class Plan:
     scenario: Scenario
     warmup: int = 1
     seed: int = 0
-    interval_ms: float = 100.0
+    readings: bool = True
+    interval_ms: float = INTERVAL_MS
     root: Path = Path("/")
 
 
@@ -80,30 +80,25 @@ def record(plan: Plan, load: MakeEngine, say: Callable[[str], None]) -> Recorded
         plan.model, (plan.config,), (scenario,), repetitions=1, warmup=plan.warmup, seed=plan.seed
     )
     (config,) = sized_configs(campaign)
-    with ExitStack() as stack:
-        board = read_board(plan.root)
-        sensors = stack.enter_context(open_sensors(board, plan.interval_ms, root=plan.root))
-        sampler = stack.enter_context(Sampler(sensors, plan.interval_ms))
-        engine = stack.enter_context(load(plan.model, config))
+    with (
+        watching(plan.root, readings=plan.readings, interval_ms=plan.interval_ms) as watch,
+        load(plan.model, config) as engine,
+    ):
         require_full_chunks((scenario,), engine.chunk_size)
-        runner = EngineRunner(engine, sampler)
-        where = environment(engine.model_path, engine.header, engine.backend["device"])
+        runner = EngineRunner(engine, watch.sampler)
+        device = engine.backend["device"]
+        where = environment(engine.model_path, engine.header, device, watch.stamp, watch.at_start)
         workload = scenario.build(engine.n_vocab, plan.seed)
         for number in range(plan.warmup):
             say(f"{scenario.label}, warm-up {number + 1}/{plan.warmup}")
             runner.run(workload)
         say(f"{scenario.label}, traced")
         with capture_range():
-            run, interrupted = _run(runner, workload)
+            run, interrupted = _run(engine, watch.sampler, workload)
         return Recorded(
-            run,
-            scenario.label,
-            scenario.settings,
-            runner.settings,
-            where,
-            sampler.max_gap_ms,
+            run, scenario.label, scenario.settings, runner.settings, where, watch.max_gap_ms,
             interrupted,
-        )
+        )  # fmt: skip
 
 
 @contextmanager
@@ -116,16 +111,16 @@ def capture_range() -> Iterator[None]:
         _native.pop_range()
 
 
-def _run(runner: EngineRunner, workload: Workload) -> tuple[Run, bool]:
+def _run(engine: Engine, sampler: Sampler | None, workload: Workload) -> tuple[Run, bool]:
     """The run, and whether Ctrl-C ended it; what there is then of steps and readings."""
-    observer = Observer(runner.engine, runner.sampler)
+    observer = Observer(engine, sampler)
     try:
-        return runner.run(workload), False
+        return EngineRunner(engine, sampler).run(workload), False
     except KeyboardInterrupt:
-        observer.end()
+        readings = observer.end()
         if not observer.steps:
             raise
-        return Run((), tuple(observer.steps), None, tuple(observer.readings)), True
+        return Run((), tuple(observer.steps), None, readings), True
 
 
 def one_scenario(scenarios: tuple[Scenario, ...]) -> Scenario:
