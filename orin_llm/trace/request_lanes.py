@@ -93,13 +93,15 @@ def _request_parts(request: RequestRecord) -> Iterator[tuple[str, float, float]]
     if not request.token_ms:
         return
     first, last = request.token_ms[0], request.token_ms[-1]
-    computed = request.submitted_ms + (request.queue_ms or 0.0)
+    computed = _computed_ms(request)
     if request.queue_ms:
-        yield "waiting", request.submitted_ms, min(computed, first)
-    yield "prefill", min(computed, first), first
+        yield "waiting", request.submitted_ms, computed
+    yield "prefill", computed, first
     if last > first:
         yield "decode", first, min(last, request.finished_ms)
 
 
 def _computed_ms(request: RequestRecord) -> float:
-    return request.submitted_ms + (request.queue_ms or 0.0)
+    """When it was first computed; at the latest with its first token."""
+    computed = request.submitted_ms + (request.queue_ms or 0.0)
+    return min([computed, *request.token_ms[:1]])
