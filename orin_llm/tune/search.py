@@ -15,7 +15,16 @@ from orin_llm.tune.outcome import Outcome, Trial
 from orin_llm.tune.plan import Plan, Progress
 from orin_llm.tune.screen import neighbours, predictions, star
 from orin_llm.tune.session import FINAL, Session
-from orin_llm.tune.standings import final_ratio, log_cost, outcome, ranked, winner
+from orin_llm.tune.standings import (
+    ALIKE,
+    WORTHWHILE,
+    distance,
+    final_ratio,
+    log_cost,
+    outcome,
+    ranked,
+    winner,
+)
 from orin_llm.tune.study import Study
 from orin_llm.tune.suggest import Suggestions
 
@@ -30,6 +39,7 @@ _NEAR = 0.25  # by which a neighbour of the best may look worse, to be looked at
 _CLIMBS = 4
 _LEAST_TRIALS = 30  # of a large space
 _FINALISTS = 2
+_LEAST = 4  # candidates of the first round
 _MOST_PAIRS = 2  # times the repetitions of the plan
 
 
@@ -157,7 +167,8 @@ class Tuner:
             if leader in seen or not self._has_time():
                 return
             seen.add(leader)
-            near = [c for c in neighbours(self._space, leader) if len(self._session.logs(c)) < 2]
+            near = self._reachable(neighbours(self._space, leader))
+            near = [c for c in near if len(self._session.logs(c)) < 2]
             limit = known[leader] + _NEAR
             logs = [known.get(c, log) for c, log in
                     zip(near, predictions(self._space, known, near), strict=True)]  # fmt: skip
@@ -167,15 +178,15 @@ class Tuner:
     def _rounds(self) -> Generator[Trial, None, list[Candidate]]:
         """More repetitions for fewer candidates, until those of the last comparison are left."""
         known = [*self._known()]
-        contenders = self._contenders(known, max(_FINALISTS, math.ceil(len(known) / 4)))
+        contenders = among = self._contenders(known, max(_LEAST, math.ceil(len(known) / 4)))
         number, repetitions = 1, 2
         while len(contenders) > _FINALISTS and self._has_time():
             self._left = self._expected(0, len(contenders))
             yield from self._measure(f"round {number}", contenders, repetitions)
-            most = max(_FINALISTS, math.ceil(len(contenders) / 3))
-            contenders = self._contenders(contenders, most)
+            among = self._contenders(contenders, len(contenders))
+            contenders = among[: max(_FINALISTS, math.ceil(len(among) / 3))]
             number, repetitions = number + 1, 2 * repetitions
-        return contenders[:_FINALISTS]
+        return self._finalists(among)
 
     def _last_comparison(self, contenders: Sequence[Candidate]) -> Iterator[Trial]:
         """The best in turns with the default, until it is clear or has been tried for long."""
@@ -187,7 +198,8 @@ class Tuner:
             self._left = max(0, self.plan.repetitions - pair) * (len(contenders) + 1)
             backwards = pair % 2 == 1
             yield from self._session.turn(FINAL, contenders, 1, backwards=backwards)
-            if pair + 1 >= self.plan.repetitions and self._is_clear(contenders):
+            # Looked at once, strictly: who looks after each pair finds a difference by chance.
+            if pair + 1 == self.plan.repetitions and self._is_clear(contenders):
                 return
 
     # Choices
@@ -203,13 +215,15 @@ class Tuner:
             is_first = judged and not measured[candidate]
             return ruled_out(candidate, self._session.trials) if is_first else ""
 
-        while queue and self._has_time():
+        while self._has_time():
             batch = [queue.popleft() for _ in range(min(len(queue), _IN_A_TURN))]
             for trial in self._session.turn(stage, batch, repetitions, skip=skip):
                 self._left = max(0, self._left - repetitions)
                 yield trial
             queue.extend(c for c in self._session.suspects if measured[c] <= _AGAIN)
             measured.update(batch)
+            if not batch and not queue:  # the default came last, and was as before
+                return
 
     def _contenders(self, among: Sequence[Candidate], most: int) -> list[Candidate]:
         """The best of some, as many as may turn out to be the best of all; not the default."""
@@ -229,9 +243,22 @@ class Tuner:
         near = known[held[0]] + max(0.03, 3 * self._session.noise)
         return [c for c in held if known[c] <= near][:most]
 
+    def _finalists(self, among: Sequence[Candidate]) -> list[Candidate]:
+        """The best, and the nearest to the default of those that are like it, or the second."""
+        if len(among) <= 1:
+            return [*among]
+        known = self._known()
+        limit = known[among[0]] + max(ALIKE, 2 * self._session.noise)
+        alike = [candidate for candidate in among if known[candidate] <= limit]
+        nearest = min(alike, key=lambda candidate: distance(self._space, candidate))
+        return [among[0], nearest if nearest != among[0] else among[1]]
+
     def _is_clear(self, contenders: Sequence[Candidate]) -> bool:
+        """Whether the best is far from the default, or surely not better."""
         ratio = final_ratio(self._session, winner(self._session, contenders))
-        return ratio is None or ratio.is_below_one or ratio.is_above_one or ratio.value > 0.995
+        if ratio is None or ratio.high is None:
+            return ratio is None
+        return ratio.high < 1 - ALIKE or ratio.value > WORTHWHILE
 
     def _reachable(self, rest: Sequence[Candidate]) -> list[Candidate]:
         """Those without a value that failed, or was ruled out, when it was all that was other."""

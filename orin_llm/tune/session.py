@@ -67,10 +67,13 @@ class Session:
 
         skip: asked right before a candidate is measured; says why it need not be, or "".
         """
-        self._turn += 1
         before, self._in_turn = self._in_turn, []
         self.suspects = ()
         order = [self.space.default, *candidates]
+        if stage != FINAL and not before and len(self._reference(self._turn)) >= repetitions:
+            order = [*candidates]  # the last turn was the default alone
+        else:
+            self._turn += 1
         for candidate in reversed(order) if backwards else order:
             is_default = candidate == self.space.default
             if not is_default and (reason := skip(candidate)):

@@ -177,7 +177,7 @@ def _alike(
                 found.append(candidate)
             continue
         counts = [n for n in (len(own), len(logs)) if n]
-        error = 2 * session.noise * math.sqrt(sum(1 / n for n in counts))
-        if abs(log - middle) <= max(error, 1e-9):
+        error = 3 * session.noise * math.sqrt(sum(1 / n for n in counts))
+        if abs(log - middle) <= max(error, ALIKE / 2):
             found.append(candidate)
     return tuple(found)
