@@ -21,11 +21,10 @@ from orin_llm.bench.picture_files import require_folder, write_pictures
 from orin_llm.bench.pictures import pictures
 from orin_llm.bench.records import Run
 from orin_llm.bench.report import FORMATS
-from orin_llm.bench.result import Conditions, Report, Result
+from orin_llm.bench.result import Conditions, Earlier, Report, Result
 from orin_llm.bench.result_file import read_results
 from orin_llm.bench.start_result import StartResult
 from orin_llm.bench.streams import Streams
-from orin_llm.bench.versus import versus
 from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError, UsageError
 
@@ -198,7 +197,7 @@ def whole() -> Report[Any]:
     machine = {**ENVIRONMENT["machine"], "power_mode": "MAXN"}
     before = Report({**ENVIRONMENT, "commit": "older", "machine": machine}, now.results)
     now = replace(now, environment={**ENVIRONMENT, "machine": {**machine, "power_mode": "30W"}})
-    return replace(now, versus=versus(before, now, Path("older <i>.json")))
+    return replace(now, earlier=Earlier(Path("older <i>.json"), before))
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,11 @@ from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.ratios import unpaired
 from orin_llm.bench.records import Run
 from orin_llm.bench.report import FORMATS
-from orin_llm.bench.result import Conditions, Report, Result
+from orin_llm.bench.result import Conditions, Earlier, Report, Result
 from orin_llm.bench.result_file import read_results
 from orin_llm.bench.start_result import StartResult
 from orin_llm.bench.streams import Streams
-from orin_llm.bench.versus import Difference, require_common, versus
+from orin_llm.bench.versus import Difference, Versus, require_common
 from orin_llm.device.phases import activity
 from orin_llm.errors import ResultFileError, UsageError
 
@@ -50,23 +50,33 @@ def report(*results: Result, **environment: object) -> Report[Result]:
     return Report({**ENVIRONMENT, **environment}, results)
 
 
+def versus(before: Report[Any], now: Report[Any], path: Path = BEFORE) -> Versus:
+    found = set_against(before, now, path).versus
+    assert found is not None
+    return found
+
+
+def set_against(before: Report[Any], now: Report[Any], path: Path = BEFORE) -> Report[Any]:
+    return replace(now, earlier=Earlier(path, before))
+
+
 SLOW = result([2.0, 2.02, 1.98])
 FAST = result([1.0, 1.01, 0.99])
 
 
 def test_twice_as_fast_is_told_of_rates_and_of_times_as_two() -> None:
-    (pair,) = versus(report(SLOW), report(FAST), BEFORE).pairs
+    (pair,) = versus(report(SLOW), report(FAST)).pairs
     changes = {change.figure: change for change in pair.changes}
     for name in ("prefill_tokens_per_s", "decode_tokens_per_s", "ttft_ms", "tpot_ms"):
         assert changes[name].ratio.mean == pytest.approx(2, rel=1e-3)
         assert changes[name].verdict == "faster"
     assert (changes["ttft_ms"].before, changes["ttft_ms"].now) == (1000, 500)
-    (back,) = versus(report(FAST), report(SLOW), BEFORE).pairs
+    (back,) = versus(report(FAST), report(SLOW)).pairs
     assert {change.verdict for change in back.changes} == {"slower"}
 
 
 def test_the_interval_is_that_of_the_repetitions() -> None:
-    (pair,) = versus(report(SLOW), report(FAST), BEFORE).pairs
+    (pair,) = versus(report(SLOW), report(FAST)).pairs
     found = {change.figure: change.ratio for change in pair.changes}["tpot_ms"]
     wanted = unpaired([20.0, 20.2, 19.8], [10.0, 10.1, 9.9])
     assert wanted is not None and found.low is not None and 1.9 < found.low < found.mean
@@ -75,12 +85,12 @@ def test_the_interval_is_that_of_the_repetitions() -> None:
 
 def test_a_difference_within_what_varies_is_none() -> None:
     noisy = result([1.0, 1.4, 0.8]), result([1.1, 0.9, 1.3])
-    (pair,) = versus(report(noisy[0]), report(noisy[1]), BEFORE).pairs
+    (pair,) = versus(report(noisy[0]), report(noisy[1])).pairs
     assert {change.verdict for change in pair.changes} == {"not significant"}
 
 
 def test_of_one_repetition_nothing_is_sure() -> None:
-    (pair,) = versus(report(result([2.0])), report(result([1.0])), BEFORE).pairs
+    (pair,) = versus(report(result([2.0])), report(result([1.0]))).pairs
     assert {change.verdict for change in pair.changes} == {"not told"}
     assert {change.ratio.low for change in pair.changes} == {None}
 
@@ -91,14 +101,14 @@ def test_figures_without_a_direction_are_more_or_less() -> None:
                 repeated={"others_over_first": r.repeated["ttft_ms"]})
         for r in (FAST, SLOW)
     )  # fmt: skip
-    (pair,) = versus(report(one), report(other), BEFORE).pairs
+    (pair,) = versus(report(one), report(other)).pairs
     assert [(c.verdict, round(c.ratio.mean, 2)) for c in pair.changes] == [("more", 2.0)]
 
 
 def test_results_are_compared_within_their_workload() -> None:
     before = report(SLOW, result([1.0], prompt=200))
     now = report(result([1.0], prompt=400), FAST)
-    found = versus(before, now, BEFORE)
+    found = versus(before, now)
     assert [pair.label for pair in found.pairs] == ["single p100 n3"]
     assert found.only_before == ("single p200 n3, orin-llm all",)
     assert found.only_now == ("single p400 n3, orin-llm all",)
@@ -107,14 +117,14 @@ def test_results_are_compared_within_their_workload() -> None:
 def test_of_several_engines_those_with_the_same_settings_are_compared() -> None:
     before = report(*(result([1.0], chunk_size=c, threads=1) for c in (256, 512)))
     now = report(*(result([1.0], chunk_size=c, threads=2) for c in (512, 256, 1024)))
-    found = versus(before, now, BEFORE)
+    found = versus(before, now)
     assert len(found.pairs) == 2 and len(found.only_now) == 1 and not found.only_before
     for pair in found.pairs:  # what varies among them is the same, what does not is told
         assert pair.differences == (Difference("threads", 1, 2),)
 
 
 def test_the_only_two_of_a_workload_are_compared_whatever_their_engines_are() -> None:
-    found = versus(report(SLOW), report(result([1.0], name="stock", chunk_size=64)), BEFORE)
+    found = versus(report(SLOW), report(result([1.0], name="stock", chunk_size=64)))
     assert [d.text for d in found.pairs[0].differences] == [
         "name orin-llm all → stock",
         "chunk_size 512 → 64",
@@ -125,7 +135,7 @@ def test_programs_are_told_apart_from_conditions() -> None:
     machine = {**ENVIRONMENT["machine"], "power_mode": None}
     before = report(SLOW, commit="old", machine=machine)
     now = report(FAST, commit="new", machine={**machine, "power_mode": "30W", "more": 1})
-    found = versus(before, now, BEFORE)
+    found = versus(before, now)
     assert [d.text for d in found.program] == ["commit old → new"]
     assert [d.text for d in found.conditions] == ["machine.power_mode not told → 30W"]
 
@@ -138,21 +148,21 @@ def test_a_machine_that_was_warmer_and_clocks_that_were_others_are_told() -> Non
         return replace(made, results=(replace(SLOW, device=device),))
 
     cool, hot = warm(40.0, (204, 3199), ()), warm(61.5, (204, 2133), ("gpu",))
-    found = versus(cool, hot, BEFORE)
+    found = versus(cool, hot)
     assert [d.text for d in found.conditions] == ["hottest at start, °C 40 → 61.5"]
     assert [d.text for d in found.pairs[0].differences] == [
         "emc_mhz under load 3199 → 2133",
         "throttled nothing → gpu",
     ]
-    alike = versus(cool, warm(42.0, (2133, 3180), ()), BEFORE)
+    alike = versus(cool, warm(42.0, (2133, 3180), ()))
     assert alike.conditions == alike.pairs[0].differences == ()
-    assert versus(cool, warm(None, (204, 3199), ()), BEFORE).conditions == ()
+    assert versus(cool, warm(None, (204, 3199), ())).conditions == ()
 
 
 def test_markdown_says_loudly_what_was_not_the_same() -> None:
     before = report(SLOW, machine={**ENVIRONMENT["machine"], "cores": 8})
     now = report(replace(FAST, engine={**FAST.engine, "threads": 1}))
-    text = FORMATS["md"](replace(now, versus=versus(before, now, BEFORE)))
+    text = FORMATS["md"](set_against(before, now))
     assert "**Not measured under the same conditions**: machine.cores 8 → 2" in text
     assert "**Not measured with the same settings**: single p100 n3: threads 2 → 1" in text
     row = next(line for line in text.splitlines() if "TTFT ms" in line)
@@ -160,22 +170,23 @@ def test_markdown_says_loudly_what_was_not_the_same() -> None:
         "TTFT ms", "1000", "500.0", "2.000",
     ]  # fmt: skip
     assert row.rstrip(" |").endswith("faster")
-    same = FORMATS["md"](replace(now, versus=versus(now, now, BEFORE)))
+    same = FORMATS["md"](set_against(now, now))
     assert "Not measured" not in same and "program:" not in same
 
 
 def test_json_has_the_comparison_with_its_verdicts() -> None:
     now = report(FAST)
-    found = json.loads(FORMATS["json"](replace(now, versus=versus(report(SLOW), now, BEFORE))))
+    found = json.loads(FORMATS["json"](set_against(report(SLOW), now)))
     (pair,) = found["versus"]["pairs"]
     assert {change["verdict"] for change in pair["changes"]} == {"faster"}
     assert found["versus"]["path"] == "before.json"
 
 
 def test_a_workload_that_the_earlier_report_has_not_is_refused_before_it_is_run() -> None:
-    require_common(report(SLOW), [SLOW.workload, {"workload": "other"}], BEFORE)
+    earlier = Earlier(BEFORE, report(SLOW))
+    require_common(earlier, [SLOW.workload, {"workload": "other"}])
     with pytest.raises(UsageError, match="it has single p100 n3"):
-        require_common(report(SLOW), [{"workload": "other"}], BEFORE)
+        require_common(earlier, [{"workload": "other"}])
 
 
 @pytest.mark.parametrize("layout", ["json", "jsonl"])
@@ -190,7 +201,7 @@ def test_a_report_that_was_written_is_read_again(layout: str, tmp_path: Path) ->
 def test_a_report_that_was_compared_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "results"
     now = report(FAST)
-    path.write_text(FORMATS["json"](replace(now, versus=versus(report(SLOW), now, BEFORE))))
+    path.write_text(FORMATS["json"](set_against(report(SLOW), now)))
     assert read_results(path) == now
 
 

@@ -19,7 +19,7 @@ from orin_llm.plots.page import Section, chart_html, definitions_html, escape, h
 
 def to_html(report: Report[Any]) -> str:
     """Self-contained: it needs no network and runs no script."""
-    before, tables = _parted(report_to_markdown(replace(report, versus=None)))
+    before, tables = _parted(report_to_markdown(replace(report, earlier=None)))
     drawn = [chart_html(svg(one.draw()), one.caption) for one in pictures(report)]
     sections = [
         Section("", markdown_html(before)),
@@ -46,8 +46,8 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def _versus(report: Report[Any]) -> Iterator[Section]:
-    if report.versus is not None:
-        yield Section("Before and now", markdown_html(versus_to_markdown(report.versus)))
+    if found := report.versus:
+        yield Section("Before and now", markdown_html(versus_to_markdown(found)))
 
 
 def _engines(report: Report[Any]) -> Iterator[str]:

@@ -29,8 +29,8 @@ def to_json(report: Report[R]) -> str:
     swept = sweeps([result for result in report.results if isinstance(result, Result)])
     if swept:
         found["sweeps"] = [sweep.to_json() for sweep in swept]
-    if report.versus is not None:
-        found["versus"] = report.versus.to_json()
+    if compared := report.versus:
+        found["versus"] = compared.to_json()
     return _NUMBERS.sub(_on_one_line, json.dumps(found, indent=2)) + "\n"
 
 

@@ -17,4 +17,5 @@ def report_to_markdown(report: Report[Any]) -> str:
         text = starts_to_markdown(report)
     else:
         text = to_markdown(report)
-    return text + (f"\n{versus_to_markdown(report.versus)}" if report.versus else "")
+    compared = report.versus
+    return text + (f"\n{versus_to_markdown(compared)}" if compared else "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from orin_llm.bench.device_use import DeviceUse, device_use
@@ -99,17 +100,33 @@ class Report(Generic[R]):
     """Results of a campaign, and what was measured where (see environment.py).
 
     Attributes:
-        versus: what comes of them against an earlier report.
+        earlier: another one that they are set against.
     """
 
     environment: dict[str, Any]
     results: tuple[R, ...]
-    versus: Versus | None = None
+    earlier: Earlier | None = None
 
     @classmethod
     def joined(cls, reports: Sequence[Report[R]]) -> Report[R]:
         """The results of several reports, one at least, of the same environment."""
-        return cls(reports[0].environment, tuple(r for report in reports for r in report.results))
+        results = tuple(r for report in reports for r in report.results)
+        return replace(reports[0], results=results)
+
+    @property
+    def versus(self) -> Versus | None:
+        """What comes of the results against the earlier ones; None without those."""
+        from orin_llm.bench.versus import versus
+
+        return versus(self.earlier, self) if self.earlier else None
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A report that was written before, and the file that has it."""
+
+    path: Path
+    report: Report[Any]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from orin_llm.bench.flat import flatten
@@ -13,7 +12,7 @@ from orin_llm.bench.ratios import Ratio, unpaired
 from orin_llm.errors import UsageError
 
 if TYPE_CHECKING:
-    from orin_llm.bench.result import Report, Result
+    from orin_llm.bench.result import Earlier, Report, Result
 
 # Which program it was is what is compared; all other differences are of the conditions.
 _PROGRAM = ("version", "commit", "llama_cpp", "upstream_commit")
@@ -106,30 +105,30 @@ class Versus:
         return data
 
 
-def require_common(
-    before: Report[Any], workloads: Sequence[Mapping[str, object]], path: Path
-) -> None:
+def require_common(earlier: Earlier, workloads: Sequence[Mapping[str, object]]) -> None:
     """UsageError where an earlier report has none of the workloads that are to be run."""
+    before = earlier.report
     known = {_key(result.workload) for result in before.results}
     if not known & {_key(workload) for workload in workloads}:
         labels = ", ".join(dict.fromkeys(result.label for result in before.results))
         raise UsageError(
-            f"--vs {path}: it has none of these workloads, so there is nothing to compare; it has "
-            f"{labels}"
+            f"--vs {earlier.path}: it has none of these workloads, so there is nothing to compare; "
+            f"it has {labels}"
         )
 
 
-def versus(before: Report[Any], now: Report[Any], path: Path) -> Versus:
-    """Set the results of two reports against each other.
+def versus(earlier: Earlier, now: Report[Any]) -> Versus:
+    """Set the results of a report against earlier ones.
 
     Results of the same workload make a pair: where there are several, those whose engines have the
     same values in the settings that vary among them.
     """
+    before = earlier.report
     differences = list(_differences(before.environment, now.environment))
     pairs = list(_pairs(before.results, now.results))
     paired = {id(result) for pair in pairs for result in pair}
     return Versus(
-        path=str(path),
+        path=str(earlier.path),
         program=tuple(d for d in differences if d.name in _PROGRAM),
         conditions=(
             *(d for d in differences if not d.name.startswith((*_PROGRAM, *_NEVER_THE_SAME))),

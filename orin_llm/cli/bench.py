@@ -8,11 +8,10 @@ import typer
 
 from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, WorkloadOptions
 from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
+from orin_llm.cli.bench_report import REPORT, ReportOptions
 from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
-
-REPORT = "Repetitions and output"
 
 
 @with_option_groups
@@ -32,6 +31,7 @@ def bench(
     load: WorkloadOptions,
     engines: EnginesOptions,
     comparison: ComparisonOptions,
+    extras: ReportOptions,
     machine: MachineOptions,
     repetitions: Annotated[
         int, flag("-r", "--repetitions", panel=REPORT, help="Runs that count.")
@@ -39,7 +39,8 @@ def bench(
     warmup: Annotated[int, flag("--warmup", panel=REPORT, help="Runs before them.")] = 1,
     seed: Annotated[int, flag("--seed", panel=REPORT, help="Of random prompts and lengths.")] = 0,
     output: Annotated[
-        str, flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv]", help="Format.")
+        str,
+        flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format."),
     ] = "md",
     as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
     quiet: Annotated[
@@ -71,6 +72,11 @@ def bench(
         cool_down_s=machine.cool_down,
     )
     n_workloads = len(campaign.configs) * len(campaign.scenarios)
+    caches = load.caches() if workload == "load" else ()
+    settings = [s.settings for s in campaign.scenarios]
+    if caches:
+        settings = [{**one, "page_cache": cache} for one in settings for cache in caches]
+    passing = extras.prepare(layout, settings, quiet=quiet)
     with (
         reporter(quiet) as progress,
         watching(
@@ -78,9 +84,8 @@ def bench(
         ) as watch,
     ):
         if workload == "load":
-            caches = load.caches()
             starts = measure_starts(campaign, caches, progress.message, watch)
-            print_results(starts, layout, n_workloads * len(caches))
+            print_results(passing(starts), layout, n_workloads * len(caches))
             return
         reports = measure(
             campaign,
@@ -88,5 +93,5 @@ def bench(
             progress.message,
             watch,
         )
-        results = print_results(reports, layout, n_workloads)
+        results = print_results(passing(reports), layout, n_workloads)
     require_none_failed(results)
