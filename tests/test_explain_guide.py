@@ -215,7 +215,29 @@ def test_every_check_of_doctor_exists_and_leads_to_an_entry() -> None:
     levels = {"missing", "hurts", "warning", "note", "unknown", "ok"}
     checks = set(re.findall(r"^\| `([^`]+)` \|", tables, re.MULTILINE)) - levels
     assert {check for entry in read_guide() for check in entry.checks} == checks
-    assert entries_of_check("L4T")[0].name == "large-allocations-fail-on-l4t-3647"
+
+
+@pytest.mark.parametrize(
+    "check, name",
+    [
+        ("GPU", "the-build-is-for-the-cpu-only"),
+        ("CUDA driver", "the-gpu-is-not-found"),
+        ("build", "the-module-does-not-load"),
+        ("power mode", "half-of-the-gpu-is-off"),
+        ("GPU units", "half-of-the-gpu-is-off"),
+        ("GPU clock", "the-mode-is-set-and-nothing-changes"),
+        ("jetson_clocks", "ttft-jumps"),
+        ("memory clock", "the-memorys-clock-is-low"),
+        ("L4T", "large-allocations-fail-on-l4t-3647"),
+        ("largest block", "memory-is-in-fragments"),
+        ("model", "the-model-does-not-fit"),
+        ("memory", "the-process-is-killed"),
+        ("swap", "swap-makes-everything-crawl"),
+        ("disk", "loading-takes-long"),
+    ],
+)
+def test_a_finding_leads_to_what_it_is_about_first(check: str, name: str) -> None:
+    assert entries_of_check(check)[0].name == name
 
 
 # -- messages -------------------------------------------------------------------------------------
