@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from tiny_encoder import tiny_encoder
 from typer.testing import CliRunner
 
+from orin_llm.cli.explain import said
 from orin_llm.cli.main import app
 from orin_llm.explain.guide import Entry, read_guide
 from orin_llm.explain.search import Index
@@ -102,6 +104,51 @@ def test_what_other_programs_print_is_found(printed: str, name: str) -> None:
     assert best(printed) == name
     log = f"Nov 30 host app[1]: starting\n{printed}\nNov 30 host app[1]: stopped with status 1\n"
     assert best(log) == name
+
+
+@pytest.mark.parametrize(
+    "alert, name",
+    [
+        ("temperature 85.5 °C (tj), above 85 °C", "speed-falls-after-some-minutes"),
+        ("throttled: cpu-throttle-alert", "speed-falls-after-some-minutes"),
+        ("power 31.0 W, above 30 W", "power-is-above-the-budget"),
+        ("memory 96 % used, above 95 %", "the-process-is-killed"),
+        (
+            "over-current events: 2 more, 5 since the machine was started",
+            "the-supply-gives-too-little",
+        ),
+        ("KV cache 91 % full, above 85 %: a.gguf (7-0)", "answers-are-preempted"),
+        (
+            "TTFT 664 ms, above 500 ms, mean of 10 answers: a.gguf (7-0)",
+            "ttft-is-long-for-every-request",
+        ),
+        ("TPOT 64.1 ms, above 60 ms, mean of 10 answers: a.gguf (7-0)", "every-token-is-slow"),
+        (
+            "engine 7-0: a.gguf was killed or has crashed: its socket is left, and nobody answers",
+            "the-process-is-killed",
+        ),
+        (
+            "engine 7-0: has said nothing for 9 s: its process hangs or is stopped",
+            "a-command-hangs",
+        ),
+    ],
+)
+def test_every_alert_of_the_monitor_is_found(alert: str, name: str) -> None:
+    assert best(alert) == name
+    raised = json.dumps({"event": "raised", "at_ms": 1.0, "rule": "x", "text": alert})
+    assert [best(text) for text in said(f"Nov 30 21:00:00 host orin-llm[7]: {raised}")] == [name]
+
+
+def test_of_a_log_of_json_only_what_is_said_is_looked_at() -> None:
+    machine = {"at_ms": 1.0, "throttled": [], "over_current_events": 3, "alerts": []}
+    assert list(said(json.dumps(machine))) == []
+    assert list(said(json.dumps({**machine, "problems": {"jtop": "not active"}}))) == ["not active"]
+    assert list(said(json.dumps({"event": "cleared", "text": "TTFT 664 ms, above 500 ms"}))) == []
+    assert list(said(json.dumps({"level": "error", "msg": "out of memory", "n": 3}))) == [
+        "out of memory"
+    ]
+    for line in ("x {not json}", "[1, 2]", "{", '{"a": ' * 5000):
+        assert list(said(line)) == [line]
 
 
 @pytest.fixture(scope="module")

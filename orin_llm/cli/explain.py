@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 OUTPUT = "Output"
 _MOST_BYTES_OF_A_LINE = 8192  # no message is longer; what is goes on as the next line
 _MOST_LINES = 1 << 20  # different ones
+# Where logs of JSON lines have their words: those of others, and those of `monitor --headless`.
+_SAYING = ("message", "msg", "error", "reason", "text")
 
 
 def explain(
@@ -93,7 +97,26 @@ def _input_lines() -> Iterator[str]:
     while line := sys.stdin.buffer.readline(_MOST_BYTES_OF_A_LINE):
         if line not in seen and len(seen) < _MOST_LINES:
             seen.add(line)
-            yield line.decode("utf-8", "replace").strip()
+            yield from said(line.decode("utf-8", "replace").strip())
+
+
+def said(line: str) -> Iterator[str]:
+    """What a line of a log says: all of it; of one with a JSON object what stands for people.
+
+    An alert of the monitor that has ended is no symptom.
+    """
+    opened = re.search(r"\{.*", line)
+    try:
+        value = json.loads(opened[0]) if opened else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        yield line
+    elif value.get("event") != "cleared":
+        problems = value.get("problems")
+        texts = [value.get(key) for key in _SAYING]
+        texts += problems.values() if isinstance(problems, dict) else ()
+        yield from (text for text in texts if isinstance(text, str))
 
 
 def _fit_json(fit: Fit) -> dict[str, Any]:
