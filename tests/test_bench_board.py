@@ -110,6 +110,8 @@ def test_a_result_tells_of_the_device_by_phase_and_how_it_was_set(
         joules = boards.AGX_WATTS * activity["duration_ms"] / 1e3
         assert use["joules_per_token"] * use["tokens"] == pytest.approx(joules, rel=0.01)
         assert use["of_peak"] == pytest.approx(use["read_gb_s"] / (204.8 * 2133 / 3199))
+    per_run = found["results"][0]["repeated"]["joules_per_token"]
+    assert sum(per_run) / 2 == pytest.approx(device["whole"]["joules_per_token"], rel=0.01)
     assert (device["prefill"]["tokens"], device["decode"]["tokens"]) == (32, 6)
     assert (device["throttled"], device["hottest_c"]) == ([], 56)
 

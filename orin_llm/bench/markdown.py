@@ -7,6 +7,7 @@ from typing import Any
 
 from orin_llm.bench.device_markdown import device_tables
 from orin_llm.bench.knee import sweeps
+from orin_llm.bench.metrics import JOULES
 from orin_llm.bench.result import Report, Result
 from orin_llm.bench.serve.markdown import server_lines
 from orin_llm.bench.tables import (
@@ -40,6 +41,7 @@ _RATIOS = {
     "output_tokens_per_s": "output",
     "ttft_ms": "TTFT",
     "tpot_ms": "TPOT",
+    JOULES: "J/token",
 }
 _LATENCIES = {
     "ttft_ms": "TTFT",
@@ -157,13 +159,14 @@ def _speedups(results: Sequence[Result]) -> str:
     """How many times as fast the first contender was."""
     rows = []
     first = ""
+    columns = {k: text for k, text in _RATIOS.items() if any(k in r.speedup for r in results)}
     for names, result in zip(_names(results), results, strict=True):
         if not result.speedup:
             first = names[1]
             continue
-        ratios = (result.speedup.get(name) for name in _RATIOS)
+        ratios = (result.speedup.get(name) for name in columns)
         rows.append([names[0], f"{first} over {names[1]}", *map(ratio, ratios)])
-    found = table("workload", "times as fast", *_RATIOS.values(), rows=rows)
+    found = table("workload", "times as fast", *columns.values(), rows=rows)
     return f"{found}\n{RATIOS_EXPLAINED}\n" if found else ""
 
 

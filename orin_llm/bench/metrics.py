@@ -9,6 +9,8 @@ from orin_llm.bench.distribution import Distribution, Spread
 from orin_llm.bench.ratios import Ratio, paired
 from orin_llm.bench.records import RequestRecord, Run
 
+JOULES = "joules_per_token"
+
 
 def latencies(runs: Sequence[Run]) -> dict[str, Distribution | None]:
     """TTFT, TPOT, ITL, E2EL and queueing time of all completed requests; host time of all steps."""
@@ -121,7 +123,7 @@ def by_repetition(
 def speedups(
     first: Sequence[dict[str, float]], other: Sequence[dict[str, float]]
 ) -> dict[str, Ratio]:
-    """How many times as fast as the other the first was, pair by pair: rates and times."""
+    """How many times as fast, or as sparing of energy, as the other the first was, by pairs."""
     pairs = [_speedup(a, b) for a, b in zip(first, other, strict=True)]
     names = dict.fromkeys(name for found in pairs for name in found)
     ratios = {name: paired([p[name] for p in pairs if name in p]) for name in names}
@@ -135,7 +137,7 @@ def _speedup(a: dict[str, float], b: dict[str, float]) -> dict[str, float]:
             continue
         if name.endswith("_per_s"):
             ratios[name] = a[name] / b[name]
-        elif name.endswith("_ms"):
+        elif name.endswith("_ms") or name == JOULES:
             ratios[name] = b[name] / a[name]
     return {name: ratios[name] for name in a if name in ratios}
 

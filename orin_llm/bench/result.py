@@ -12,6 +12,7 @@ from orin_llm.bench.device_use import DeviceUse, device_use
 from orin_llm.bench.distribution import Distribution, Spread
 from orin_llm.bench.histogram import Histogram
 from orin_llm.bench.metrics import (
+    JOULES,
     by_repetition,
     figures,
     kv_figures,
@@ -156,7 +157,7 @@ class Conditions:
         """
         requests = [request for run in runs for request in run.requests]
         failures = [request.error for request in requests if request.error]
-        mine = [figures(run) for run in runs]
+        mine = [self._figures(run) for run in runs]
         own = [self.scenario.figures(run, self.chunk_size) for run in runs]
         both = [{**a, **b} for a, b in zip(mine, own, strict=True)]
         repeated = by_repetition(both)
@@ -175,7 +176,7 @@ class Conditions:
             latency=latencies(runs),
             figures=spreads(both),
             kv=spreads([kv_figures(run) for run in runs]),
-            speedup=speedups([figures(run) for run in first], mine) if first is not runs else {},
+            speedup=speedups(list(map(self._figures, first)), mine) if first is not runs else {},
             outliers=outliers(repeated),
             device=device_use(runs, self.traffic, self.module, self.max_gap_ms),
             failures=dict(Counter(r.error_kind for r in requests if r.error_kind).most_common()),
@@ -184,3 +185,9 @@ class Conditions:
             itl_histogram=Histogram.of([gap for r in requests if not r.error for gap in r.itl_ms]),
             timeline=timeline(runs[-1]),
         )
+
+    def _figures(self, run: Run) -> dict[str, float]:
+        """With the energy of the whole run, where its power was read."""
+        use = device_use([run], max_gap_ms=self.max_gap_ms)
+        joules = use.whole.joules_per_token if use else None
+        return figures(run) | ({} if joules is None else {JOULES: joules})
