@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeVar
 
 from orin_llm.bench.records import Run
@@ -40,24 +41,45 @@ def _engine_panels(steps: Sequence[StepRecord], zero_ms: float) -> Iterator[Pane
         for step in shown
         for at in (step.started_ms, step.started_ms + step.duration_ms)
     ]
-
-    def over_time(before: float, values: Sequence[float]) -> list[float]:
-        """From what was there before a step to what is there after it."""
-        return [v for pair in zip([before, *values], values, strict=False) for v in pair]
-
     if any(step.kv_bytes_committed for step in steps):
-        used = over_time(0, [step.kv_bytes_used / _MIB for step in shown])
+        used = [0.0, *(step.kv_bytes_used / _MIB for step in shown)]
         committed = [step.kv_bytes_committed / _MIB for step in shown]
+        committed = [committed[0], *committed]
         series = [
-            Series("used pages", times, used),
-            Series("committed", times, over_time(committed[0], committed)),
+            Series("used pages", times, _before_and_after(used)),
+            Series("committed", times, _before_and_after(committed)),
         ]
         yield Panel("KV cache, MiB", series)
-    prompt = [float(step.n_prompt_tokens) for step in shown for _ in range(2)]
-    decode = [float(step.n_decode_tokens) for step in shown for _ in range(2)]
+    prompt = [float(step.n_prompt_tokens) for step in shown]
+    decode = [float(step.n_decode_tokens) for step in shown]
     yield Panel(
-        "tokens in a step", [Series("of prompts", times, prompt), Series("decoded", times, decode)]
+        "tokens in a step",
+        [
+            Series("of prompts", *_while_it_lasts(times, prompt)),
+            Series("decoded", *_while_it_lasts(times, decode)),
+        ],
     )
+
+
+def _before_and_after(values: Sequence[float]) -> list[float]:
+    """For the beginning and the end of each step: what was there before it, and after it."""
+    return [value for pair in pairwise(values) for value in pair]
+
+
+def _while_it_lasts(
+    times: Sequence[float], values: Sequence[float]
+) -> tuple[list[float], list[float]]:
+    """Each value from its step's beginning to its end, and none in a pause that can be seen."""
+    x: list[float] = []
+    y: list[float] = []
+    seen = (times[-1] - times[0]) / MAX_POINTS if times else 0.0
+    for start, end, value in zip(times[::2], times[1::2], values, strict=True):
+        if x and start - x[-1] > seen:
+            x += [x[-1], start]
+            y += [0.0, 0.0]
+        x += [start, end]
+        y += [value, value]
+    return x, y
 
 
 def _device_panels(readings: Sequence[Reading], zero_ms: float) -> Iterator[Panel]:
