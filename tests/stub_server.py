@@ -63,6 +63,8 @@ class Stub:
         models: that it says it has; None: it knows no such path.
         encoding: "", gzip or deflate.
         fault: answers in place of all that.
+        sent_ms: of each answer, when each event with text was really sent, after the request came;
+            `GET /sent` tells it.
     """
 
     first_ms: float = 0.0
@@ -81,6 +83,7 @@ class Stub:
     fault: Reply | None = None
     tls: ssl.SSLContext | None = None
     asked: list[Asked] = field(default_factory=list)
+    sent_ms: list[list[float]] = field(default_factory=list)
     running: int = 0
     peak: int = 0
 
@@ -140,6 +143,8 @@ class Stub:
             writer.write(error_reply(401, "invalid api key"))
         elif asked.path == "/v1/models" and self.models is not None:
             writer.write(json_reply({"object": "list", "data": [{"id": m} for m in self.models]}))
+        elif asked.path == "/sent":
+            writer.write(json_reply(self.sent_ms))
         elif asked.path not in ("/v1/chat/completions", "/v1/completions"):
             writer.write(error_reply(404, "no such path"))
         elif wrong := [name for name in self.refuses if name in asked.body]:
@@ -162,12 +167,15 @@ class Stub:
         usage = {"prompt_tokens": asked.prompt_tokens, "completion_tokens": left}
         send(f"data: {json.dumps(text_event(asked, '', role=True))}\n\n".encode())
         wait_ms = self.first_ms
+        sent_ms: list[float] = []
+        self.sent_ms.append(sent_ms)
         while left > 0:
             due += (wait_ms + self.each_ms * (self.running - 1)) / 1e3
             await asyncio.sleep(max(0.0, due - loop.time()))
             tokens = min(self.bundle, left)
             left -= tokens
             send(f"data: {json.dumps(text_event(asked, ' word' * tokens))}\n\n".encode())
+            sent_ms.append((loop.time() - asked.at_s) * 1e3)
             wait_ms = self.gap_ms
         send(f"data: {json.dumps(text_event(asked, '', reason='length'))}\n\n".encode())
         if self.end_ms:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -203,3 +204,17 @@ def test_ctrl_c_keeps_what_was_measured_of_a_load_and_says_so(url: str, stub: St
 def test_a_pipe_that_closes_ends_it_quietly(url: str) -> None:
     done = run(["sh", "-c", f"{' '.join(CLI)} bench serve {url} -p 40 -n 2 --requests 2 -q | true"])
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("within", "code"), [("1000", 0), ("1e-9", 1)])
+def test_the_check_of_known_delays_says_what_is_off(within: str, code: int) -> None:
+    """What it finds on this machine is no matter here."""
+    check = Path(__file__).parent.parent / "scripts" / "check_bench_serve.py"
+    command = [sys.executable, str(check), "--only", "one user", "--requests", "1"]
+    done = run([*command, "--within", within])
+    assert done.returncode == code, done.stderr
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("one user")]
+    assert {(row[2], float(row[3])) for row in rows} == {
+        ("ttft_ms", 100), ("itl_ms", 25), ("tpot_ms", 25), ("e2el_ms", 475)
+    }  # fmt: skip
+    assert all(99 < float(row[5]) for row in rows if row[2] == "ttft_ms")

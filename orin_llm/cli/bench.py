@@ -24,7 +24,7 @@ def bench(
             help="single: one request. concurrent: many at once. interference: a long prompt comes "
             "while streams decode. shared-prefix: a system prompt that requests share. load: from "
             "nothing to the first token. Where none is named: single, or concurrent with -np or "
-            "--trace.",
+            "--trace. A server: orin-llm bench serve URL.",
         ),
     ] = "",
     *,
