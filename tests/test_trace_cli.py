@@ -111,6 +111,7 @@ def test_several_streams_are_concurrent_as_for_bench(tiny_model: Path, tmp_path:
         (("--nsys", "perhaps"), "choose one of off, print, run"),
         (("-p", "8", "-n", "4", "--interval", "1"), "10 … 10000"),
         (("--warmup", "-1"), "warm-up"),
+        (("--cost", "-1"), "--cost"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_is_loaded(
@@ -145,6 +146,22 @@ def test_ctrl_c_keeps_what_was_seen(smollm2: Path, tmp_path: Path) -> None:
     events = read_trace_file(output)["traceEvents"]
     check_events(events)
     assert slices(events, "decode steps") and not slices(events, "request lane 1")
+
+
+def test_the_cost_of_tracing_is_told_by_pairs_of_runs(tiny_model: Path, tmp_path: Path) -> None:
+    code, out, err = trace(
+        tiny_model, tmp_path, *QUICK, "--cost", "3", "--json", "--interval", "10"
+    )
+    assert code == 0 and not list(tmp_path.iterdir())
+    turns = [line.partition(": ")[2] for line in err.splitlines()]
+    assert sorted(turns) == ["not traced"] * 3 + ["traced"] * 3
+    found = json.loads(out)
+    assert found["interval_ms"] == 10
+    for ratio in found["traced_over_not"].values():
+        assert ratio["count"] == 3 and ratio["low"] < ratio["mean"] < ratio["high"]
+    for flags in (["--no-readings"], ["--nsys", "print"]):
+        code, out, err = trace(tiny_model, tmp_path, *QUICK, "--cost", "3", *flags)
+        assert (code, out) == (2, "") and "--cost" in err
 
 
 def test_the_commands_for_nsys_run_this_very_command(tiny_model: Path, tmp_path: Path) -> None:

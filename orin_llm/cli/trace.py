@@ -61,6 +61,16 @@ def trace(
     as_json: Annotated[
         bool, flag("--json", panel=OUTPUT, help="Print one JSON object: figures by phase.")
     ] = False,
+    cost: Annotated[
+        int,
+        flag(
+            "--cost",
+            panel=OUTPUT,
+            metavar="PAIRS",
+            min=0,
+            help="Write nothing: run so many pairs, traced and not, and say what tracing costs.",
+        ),
+    ] = 0,
     quiet: Annotated[
         bool, flag("-q", "--quiet", panel=OUTPUT, help="No progress and no notes on stderr.")
     ] = False,
@@ -90,10 +100,12 @@ def trace(
             "interference or shared-prefix"
         )
     scenario = one_scenario(load.scenarios(workload or load.default_workload))
+    if cost and nsys != "off":
+        raise UsageError("--cost and --nsys: choose one of them")
     files = [output] if picture is None else [output, picture]
     if len(files) == 2 and output.absolute() == files[1].absolute():
         raise UsageError(f"-o and --picture are both {output}: name two files")
-    if nsys != "print":
+    if nsys != "print" and not cost:
         for file in files:
             require_new(file, force=force)
     if nsys != "off":
@@ -109,6 +121,9 @@ def trace(
         resolve(engines.model), configs[0], scenario, warmup, seed,
         machine.readings, machine.interval, machine.root,
     )  # fmt: skip
+    if cost:
+        _print_cost(plan, cost, as_json=as_json, quiet=quiet)
+        return
     recorded = _record(plan, quiet)
     _finish(recorded, output, picture, as_json=as_json, quiet=quiet)
 
@@ -121,6 +136,28 @@ def _record(plan: Plan, quiet: bool) -> Recorded:
         return record(
             plan, lambda path, config: load_engine(path, config, quiet=quiet), progress.message
         )
+
+
+def _print_cost(plan: Plan, pairs: int, *, as_json: bool, quiet: bool) -> None:
+    from orin_llm.cli.json_output import print_json
+    from orin_llm.cli.progress import load_engine, reporter
+    from orin_llm.cli.trace_view import print_cost
+    from orin_llm.trace.cost import measure_cost
+
+    if not plan.readings:
+        raise UsageError("--cost is that of the readings: leave out --no-readings")
+    with reporter(quiet) as progress:
+        cost = measure_cost(
+            plan,
+            pairs,
+            lambda path, config: load_engine(path, config, quiet=quiet),
+            progress.message,
+        )
+    if as_json:
+        asked = {"workload": plan.scenario.settings, "interval_ms": plan.interval_ms}
+        print_json({**asked, "traced_over_not": cost.to_json()})
+    else:
+        print_cost(plan, cost)
 
 
 def _finish(

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from orin_llm.bench.ratios import Ratio
 from orin_llm.cli.numbers import MISSING, amount, counted
 from orin_llm.cli.quality_view import print_facts
 from orin_llm.cli.table import print_table
 from orin_llm.device.phases import Activity
 from orin_llm.host.units import size_text
+from orin_llm.trace.cost import Cost
 from orin_llm.trace.figures import Figures, PhaseFigures
-from orin_llm.trace.record import Recorded
+from orin_llm.trace.record import Plan, Recorded
 
 
 def trace_json(
@@ -106,3 +108,24 @@ def _activity_text(activity: Activity) -> str:
     if all(value is None for value in known) and activity.cpu_percent is not None:
         return f"{activity.cpu_percent:.0f} % CPU; GPU, EMC and power not measured"
     return activity.text()
+
+
+def print_cost(plan: Plan, cost: Cost) -> None:
+    """A line for each time."""
+    facts = [("run", f"{plan.scenario.label}, sensors read every {plan.interval_ms:g} ms")]
+    facts += [
+        (name, _ratio_text(ratio))
+        for name, ratio in (("wall time", cost.wall), ("TTFT", cost.ttft), ("TPOT", cost.tpot))
+    ]
+    print_facts(facts)
+
+
+def _ratio_text(ratio: Ratio | None) -> str:
+    """`×1.002 traced over not (95 %: 0.998 … 1.006), not significant, 8 pairs`."""
+    if ratio is None:
+        return MISSING
+    text = f"×{ratio.mean:.3f} traced over not"
+    if ratio.low is not None and ratio.high is not None:
+        sure = "significant" if ratio.significant else "not significant"
+        text += f" (95 %: {ratio.low:.3f} … {ratio.high:.3f}), {sure}"
+    return f"{text}, {counted(ratio.count, 'pair')}"

@@ -76,10 +76,7 @@ def record(plan: Plan, load: MakeEngine, say: Callable[[str], None]) -> Recorded
         OrinError: the engine cannot be made.
     """
     scenario = plan.scenario
-    campaign = Campaign(
-        plan.model, (plan.config,), (scenario,), repetitions=1, warmup=plan.warmup, seed=plan.seed
-    )
-    (config,) = sized_configs(campaign)
+    config = sized_config(plan)
     with (
         watching(plan.root, readings=plan.readings, interval_ms=plan.interval_ms) as watch,
         load(plan.model, config) as engine,
@@ -99,6 +96,19 @@ def record(plan: Plan, load: MakeEngine, say: Callable[[str], None]) -> Recorded
             run, scenario.label, scenario.settings, runner.settings, where, watch.max_gap_ms,
             interrupted,
         )  # fmt: skip
+
+
+def sized_config(plan: Plan) -> EngineConfig:
+    """The configuration with room for the workload; UsageError where that cannot be."""
+    campaign = Campaign(
+        plan.model,
+        (plan.config,),
+        (plan.scenario,),
+        repetitions=1,
+        warmup=plan.warmup,
+        seed=plan.seed,
+    )
+    return sized_configs(campaign)[0]
 
 
 @contextmanager
