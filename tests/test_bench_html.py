@@ -115,7 +115,7 @@ def test_the_knee_is_marked_in_the_throughput_and_told_with_what_memory_allows()
     """n requests take 100 n + 19 (10 + n) ms: 20 n tokens over the square of that is most at 2."""
     found = {p.name: p for p in pictures(report(*(result(streams=n) for n in (1, 2, 4, 8))))}
     picture = found["throughput-by-concurrency"]
-    assert "the knee is at 2 requests at once; memory allows 30" in picture.caption
+    assert "The knee is at 2 requests at once; memory allows 30" in picture.caption
     axes = picture.draw().axes[0]
     assert [text.get_text() for text in axes.texts] == ["knee"]
     (points,) = lines(picture.draw()).values()

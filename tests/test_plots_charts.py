@@ -86,8 +86,15 @@ def test_lengths_begin_at_zero_and_losses_below_it() -> None:
         figure = line_chart(series, title="t", x_label="x", y_label="y")
         return figure.axes[0].get_ylim()[0]
 
-    assert bottom([100.0, 101.0]) == 0
+    assert bottom([100.0, 101.0]) == bottom([0.0, 0.0]) == 0
     assert bottom([-1.0, 5.0]) < -1
+
+
+def test_the_highest_value_is_within_the_chart_however_alike_all_are() -> None:
+    for values in ([100.0, 100.1], [0.0], [1e-9, 2e-9], [5.0, None]):
+        series = [Series("a", range(len(values)), values)]
+        figure = line_chart(series, title="t", x_label="x", y_label="y")
+        assert figure.axes[0].get_ylim()[1] > 1.02 * max(v for v in values if v is not None)
 
 
 def test_doublings_are_equal_steps_and_zero_stays() -> None:
@@ -103,6 +110,7 @@ def test_doublings_are_equal_steps_and_zero_stays() -> None:
         steps = [b - a for a, b in zip(found[-3:], found[-2:], strict=False)]
         assert steps[0] == pytest.approx(steps[1])
         assert found == sorted(found) and len(set(found)) == len(found)
+        assert found[1] - found[0] == pytest.approx(steps[0])  # zero is one more step away
     assert {"512", "1024", "2048"} <= set(
         texts(lines(Series("a", [512, 1024, 2048], [1, 2, 3]), log_x=True))
     )

@@ -111,10 +111,10 @@ def test_an_empty_table_is_nothing() -> None:
 
 
 def test_columns_of_numbers_are_aligned_to_the_right() -> None:
-    rows = [["a 1", "1.5 ± 2", "", "-3"], ["5", "2", "7", "−4"]]
-    page = Cells(table_html(["name", "x", "y", "z"], rows))
+    rows = [["a 1", "1.5 ± 2", "", "-3", "127.0.0.1:80"], ["5", "2", "7", "−4 %", "12"]]
+    page = Cells(table_html(["name", "x", "y", "z", "place"], rows))
     kinds = [bool(values) for tag, values in page.tags if tag == "td"]
-    assert kinds == [False, True, True, True] * 2
+    assert kinds == [False, True, True, True, False] * 2
 
 
 MEASURES = """{

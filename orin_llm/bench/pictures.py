@@ -39,6 +39,10 @@ _AXES = (
 )
 # Settings of engines that make a line of their own; others follow from these or from the machine.
 _ENGINE = ("name", "threads", "chunk_size", "page_size", "kv_type", "flash_attention", "cpus")
+_KNEE = (
+    "At the knee throughput over latency is greatest: behind it each per cent of throughput costs "
+    "more than a per cent of latency."
+)
 _START_PARTS = {"weights_ms": "weights", "warmup_ms": "warm-up", "first_token_ms": "first token"}
 
 
@@ -160,8 +164,7 @@ def _load_pictures(load: str, found: Sequence[Sweep]) -> Iterator[Picture]:
             throughput, f"Throughput against {what}", x_label, "tokens of answers per second",
             log_x=True, marks=marks,
         ),
-        "; ".join(texts) + ". At the knee throughput over latency is greatest: behind it each per "
-        "cent of throughput costs more than a per cent of latency.",
+        f"{_sentence('; '.join(texts))} {_KNEE}",
     )  # fmt: skip
     yield Picture(
         f"latency-by-{what}",
@@ -171,6 +174,10 @@ def _load_pictures(load: str, found: Sequence[Sweep]) -> Iterator[Picture]:
         ),
         "From the request to its last token.",
     )  # fmt: skip
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _start_pictures(starts: Sequence[StartResult]) -> Iterator[Picture]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
+from orin_llm.cli.bench_report import ReportOptions
 from orin_llm.cli.bench_serve_options import REPORT, LoadOptions, ServerOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
@@ -29,6 +30,7 @@ def bench_serve(
     *,
     server: ServerOptions,
     load: LoadOptions,
+    extras: ReportOptions,
     repetitions: Annotated[
         int, flag("-r", "--repetitions", panel=REPORT, help="Of each load.")
     ] = 1,
@@ -55,7 +57,8 @@ def bench_serve(
         ),
     ] = None,
     output: Annotated[
-        str, flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv]", help="Format.")
+        str,
+        flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format."),
     ] = "md",
     as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
     quiet: Annotated[
@@ -90,6 +93,7 @@ def bench_serve(
         warmup=warmup,
         seed=secrets.randbelow(1 << 31) if seed is None else seed,
     )
+    passing = extras.prepare(layout, [load.settings for load in campaign.loads], quiet=quiet)
     header = None if model_file is None else _header(model_file, campaign.address)
     local = campaign.address.is_local
     with (
@@ -107,7 +111,7 @@ def bench_serve(
             watch,
             _allowed(header, campaign.loads),
         )
-        results = print_results(reports, layout, len(campaign.loads))
+        results = print_results(passing(reports), layout, len(campaign.loads))
     require_none_failed(results)
 
 

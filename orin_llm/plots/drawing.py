@@ -170,7 +170,7 @@ def draw_marks(axes: Axes, marks: Sequence[Mark]) -> None:
 def from_zero(axes: Axes, values: Sequence[float]) -> None:
     """Begin the y axis at zero, so that lengths compare as values do; if none is negative."""
     if values and min(values) >= 0:
-        axes.set_ylim(bottom=0, top=None if max(values) > 0 else 1)
+        axes.set_ylim(0, 1.06 * max(values) or 1)
 
 
 def scale_x(axes: Axes, places: Sequence[float], *, log: bool) -> None:
@@ -184,7 +184,7 @@ def scale_x(axes: Axes, places: Sequence[float], *, log: bool) -> None:
     if wanted[0] > 0:
         axes.set_xscale("log", base=2)
     else:
-        axes.set_xscale("symlog", base=2, linthresh=least)
+        axes.set_xscale("symlog", base=2, linthresh=least, linscale=0.5)
     if len(wanted) <= _MAX_TICKS:
         axes.xaxis.set_major_locator(FixedLocator(wanted))
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

@@ -126,4 +126,5 @@ def _is_rule(cells: Sequence[str]) -> bool:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == "" or bool(re.match(r"[-+−]?\d", cell))
+    """`12`, `-3.5`, `20.8 ± 0.6`, `31 %`; no address or date."""
+    return cell == "" or bool(re.fullmatch(r"[-+−]?\d[\d.,]*( .*)?", cell))
