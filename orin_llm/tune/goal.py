@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import mean
+from statistics import fmean
 from typing import Any
 
 from orin_llm.errors import UsageError
@@ -151,4 +151,4 @@ def _log_ratio(value: float | None, reference: float | None) -> float | None:
 
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return mean(known) if values and len(known) == len(values) else None
+    return fmean(known) if values and len(known) == len(values) else None

@@ -30,7 +30,7 @@ class Study:
     """
 
     def __init__(
-        self, study: optuna.Study, space: Space, trials: list[Trial], held: ExitStack
+        self, study: optuna.Study | None, space: Space, trials: list[Trial], held: ExitStack
     ) -> None:
         self._study = study
         self._space = space
@@ -49,11 +49,13 @@ class Study:
             UsageError: the file is of another search (the message says what differs), is no
                 study, cannot be written, or another process uses it.
         """
+        if path is None:
+            return cls(None, space, [], ExitStack())
         optuna = import_optuna()
         described = _described(space, goal, about)
         with ExitStack() as stack:
             try:
-                storage = None if path is None else _storage(path, stack)
+                storage = _storage(path, stack)
                 study = optuna.create_study(
                     study_name=_NAME, storage=storage, load_if_exists=True, direction="minimize"
                 )
@@ -78,6 +80,11 @@ class Study:
         Raises:
             OrinError: the file cannot be written any more.
         """
+        if self._study is not None:
+            self._write(self._study, trial)
+        self.trials.append(trial)
+
+    def _write(self, study: optuna.Study, trial: Trial) -> None:
         optuna = import_optuna()
         states = {"measured": optuna.trial.TrialState.COMPLETE}
         state = states.get(trial.state, optuna.trial.TrialState.PRUNED)
@@ -95,10 +102,9 @@ class Study:
             user_attrs={_TRIAL: json.dumps(trial.to_json(), allow_nan=False)},
         )
         try:
-            self._study.add_trial(frozen)
+            study.add_trial(frozen)
         except Exception as error:
             raise OrinError(f"a trial cannot be kept: {error}") from None
-        self.trials.append(trial)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -148,6 +154,6 @@ def _difference(known: Mapping[str, Any], described: Mapping[str, Any]) -> str:
     return "; ".join(f"{n}: {known.get(n)} there, {described.get(n)} now" for n in names[:3])
 
 
-def _unreadable(path: Path | None, error: Exception) -> str:
+def _unreadable(path: Path, error: Exception) -> str:
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return f"{path} cannot be used as a study: {reason}: name another file, or begin anew (--fresh)"
