@@ -45,6 +45,7 @@ ENVIRONMENT = {
     "version": "0.1.0", "commit": None, "llama_cpp": "llama.cpp", "upstream_commit": "0",
     "model": {"name": "m", "quant": "Q4_K_M", "parameters": 8_030_000_000, "bytes": 1},
     "machine": {"device": "Orin", "cpu": "Cortex", "architecture": "aarch64", "cores": 12},
+    "stamp": STAMP,
 }  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def acceptance(
     reason: str = "no sensor",
     allow_unmeasured: bool = False,
 ) -> Acceptance:
-    return Acceptance(ENVIRONMENT, STAMP, {}, outcomes(values, limits, reason), allow_unmeasured)
+    return Acceptance(ENVIRONMENT, {}, outcomes(values, limits, reason), allow_unmeasured)
 
 
 def run_of(

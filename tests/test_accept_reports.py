@@ -76,7 +76,7 @@ def test_a_failure_is_told_before_what_is_missing_of_the_same_indicator() -> Non
 
 def test_what_was_interrupted_is_not_accepted() -> None:
     found = acceptance()
-    ended = Acceptance(found.environment, found.machine, {}, found.outcomes, interrupted=True)
+    ended = Acceptance(found.environment, {}, found.outcomes, interrupted=True)
     assert not ended.accepted
     assert verdict(ended).startswith("interrupted")
 
@@ -167,7 +167,7 @@ def test_evidence_of_an_earlier_check_is_written_over_only_when_told_to(tmp_path
         Evidence(tmp_path, force=False)
     assert (tmp_path / "6-perplexity.json").read_text() == "old"
     found = acceptance()
-    some = Acceptance(found.environment, found.machine, {}, found.outcomes[:1])
+    some = Acceptance(found.environment, {}, found.outcomes[:1])
     folder = Evidence(tmp_path, force=True)
     folder.add(some.outcomes[0])
     folder.finish(some)

@@ -32,7 +32,9 @@ def to_markdown(acceptance: Acceptance) -> str:
     ]
     blocks = [
         f"# Acceptance: {verdict(acceptance)}\n",
-        "\n".join([*machine_lines(acceptance.environment), machine_text(acceptance.machine)])
+        "\n".join(
+            [*machine_lines(acceptance.environment), machine_text(acceptance.environment["stamp"])]
+        )
         + "  ",
         f"{engine_text(acceptance.settings)}\n",
         table("", "indicator", "result", "figure", "measured", "limit", "asked", rows=rows),

@@ -16,9 +16,8 @@ class Acceptance:
     """A check that is over.
 
     Attributes:
-        environment: the program and the model (see bench.environment); without the machine's
-            device where nothing was computed.
-        machine: its stamp.
+        environment: the program, the model and the machine (see bench.environment); the device is
+            "" where nothing was computed.
         settings: of the engine.
         outcomes: in the order of their numbers.
         allow_unmeasured: whether what could not be measured or judged may be accepted.
@@ -26,7 +25,6 @@ class Acceptance:
     """
 
     environment: Mapping[str, Any]
-    machine: Mapping[str, Any]
     settings: Mapping[str, Any]
     outcomes: tuple[Outcome, ...]
     allow_unmeasured: bool = False
@@ -60,7 +58,6 @@ class Acceptance:
         """All of it but what the figures were computed from."""
         return {
             **self.environment,
-            "stamp": dict(self.machine),
             "engine": dict(self.settings),
             "accepted": self.accepted,
             "interrupted": self.interrupted,

@@ -19,6 +19,7 @@ from orin_llm.accept.result import Acceptance
 from orin_llm.bench.environment import environment
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.device.board import read_board
+from orin_llm.device.reading import Reading
 from orin_llm.device.sampler import Sampler
 from orin_llm.device.sources import Sensors, open_sensors
 from orin_llm.engine import Engine, EngineConfig
@@ -47,6 +48,7 @@ class Session:
         self._report = report
         self._device = ""  # where the model was computed
         self._settings: dict[str, object] = {}
+        self._at_start: Reading | None = None
 
     def outcomes(self) -> Iterator[Outcome]:
         """Measure and judge every indicator of the plan.
@@ -77,8 +79,7 @@ class Session:
         plan, found = self._plan, {outcome.indicator.number: outcome for outcome in outcomes}
         header = read_model_header(plan.model)
         return Acceptance(
-            environment=environment(plan.model, header, self._device, plan.stamp),
-            machine=plan.stamp.to_json(),
+            environment=environment(plan.model, header, self._device, plan.stamp, self._at_start),
             settings=self._settings,
             outcomes=tuple(
                 found.get(one.number) or self._not_measured(one) for one in plan.indicators
@@ -139,6 +140,7 @@ class Session:
         self._device = engine.backend["device"]
         self._settings = EngineRunner(engine).settings
         sampler = stack.enter_context(Sampler(sensors, INTERVAL_MS))
+        self._at_start = sampler.sample()
         return Bench(engine, sampler, plan.shapes, _no_gpu(engine, sensors))
 
 

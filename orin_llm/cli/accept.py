@@ -81,9 +81,9 @@ def accept(
     folder = None if evidence is None else Evidence(evidence, force=force)
     with reporter(quiet) as report:
         acceptance = _run(plan, folder, allow_unmeasured, report, quiet)
-    _print(acceptance, layout)
-    if folder is not None:
+    if folder is not None:  # before anything that a closed pipe could end
         folder.finish(acceptance)
+    _print(acceptance, layout)
     if code := INTERRUPTED if acceptance.interrupted else acceptance.exit_code:
         raise typer.Exit(code)
 
