@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -141,16 +140,12 @@ def _run(
     found: list[Outcome] = []
     interrupted = False
 
-    def kept(outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-        for outcome in outcomes:
-            report.message(outcome_line(outcome))
+    try:
+        for outcome in session.outcomes():
+            found.append(outcome)  # first: what is told below is kept
             if folder is not None:
                 folder.add(outcome)
-            yield outcome
-
-    try:
-        for outcome in kept(session.outcomes()):
-            found.append(outcome)
+            report.message(outcome_line(outcome))
     except KeyboardInterrupt:
         if not found:
             raise
