@@ -49,7 +49,6 @@ def print_export(file: Path, *, top: int, as_json: bool) -> None:
 
 
 def _print(summary: Summary, top: int) -> None:
-    from orin_llm.cli.numbers import amount
     from orin_llm.cli.quality_view import print_facts
     from orin_llm.cli.table import print_table
 
@@ -64,7 +63,7 @@ def _print(summary: Summary, top: int) -> None:
     facts = [
         (
             "GPU",
-            f"busy {amount(summary.busy_ms, 'ms')} of {amount(summary.span_ms, 'ms')}; between "
+            f"busy {_time(summary.busy_ms)} of {_time(summary.span_ms)}; between "
             f"phases {_gaps_text(summary.between)}",
         )
     ]
@@ -76,33 +75,30 @@ def _print(summary: Summary, top: int) -> None:
 
 
 def _phase_cells(phase: Phase) -> tuple[str, ...]:
-    from orin_llm.cli.numbers import amount
-
     copies = sum(one.total_ms for one in phase.copies)
     return (
         phase.name,
         str(phase.steps),
-        amount(phase.busy_ms, "ms"),
-        amount(phase.kernels_ms, "ms"),
-        amount(copies, "ms"),
-        f"{phase.gaps.count}: {amount(phase.gaps.total_ms, 'ms')}",
-        amount(phase.gaps.longest_ms, "ms"),
+        _time(phase.busy_ms),
+        _time(phase.kernels_ms),
+        _time(copies),
+        f"{phase.gaps.count}: {_time(phase.gaps.total_ms)}",
+        _time(phase.gaps.longest_ms),
     )
 
 
 def _table(
     named: tuple[Named, ...], all_ms: float
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from orin_llm.cli.numbers import amount
     from orin_llm.host.units import size_text
 
     heads = ("TIME", "SHARE", "CALLS", "LONGEST", "BYTES", "NAME")
     rows: list[tuple[str, ...]] = [
         (
-            amount(one.total_ms, "ms"),
+            _time(one.total_ms),
             f"{100 * one.total_ms / all_ms:.1f} %" if all_ms else "",
             str(one.count),
-            amount(one.longest_ms * 1000, "µs"),
+            _time(one.longest_ms),
             size_text(one.copied_bytes) if one.copied_bytes else "",
             _short(one.name),
         )
@@ -120,6 +116,11 @@ def _short(name: str) -> str:
 
 
 def _gaps_text(gaps: Gaps) -> str:
+    return f"{gaps.count} gaps, {_time(gaps.total_ms)}"
+
+
+def _time(ms: float) -> str:
+    """In the unit that it has digits in."""
     from orin_llm.cli.numbers import amount
 
-    return f"{gaps.count} gaps, {amount(gaps.total_ms, 'ms')}"
+    return amount(ms, "ms") if ms >= 1 or ms == 0 else amount(1000 * ms, "µs")
