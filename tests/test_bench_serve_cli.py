@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fakes import boards
 from processes import CLI, interrupt, run, start
 from stub_server import Stub, error_reply
 from typer.testing import CliRunner
@@ -76,6 +77,41 @@ def test_a_page_of_the_results_is_written_where_it_is_asked_for(url: str) -> Non
     code, out, err = serve(url, *QUICK, "-np", "1,2,4", "-q", "-o", "html")
     assert (code, err) == (0, "")
     assert out.startswith("<!DOCTYPE html>") and "serve ×4 p40 n3" in out
+
+
+def test_a_server_on_a_board_is_measured_with_its_sensors(url: str, tmp_path: Path) -> None:
+    """The whole only: requests come while others are answered."""
+    machine = boards.jetson(tmp_path, boards.AGX_64_JP6)
+    board = ("--root", str(machine.root), "--json", "-q")
+    loads = ("-p", "40", "-n", "20", "--requests", "8", "-np", "2")
+    code, out, err = serve(url, *loads, *board, PATH=machine.path)
+    found = json.loads(out)
+    (result,) = found["results"]
+    assert (code, err, found["stamp"]["module"]) == (0, "", "p3701-0005")
+    assert result["device"]["whole"]["activity"]["power_w"] > 1
+    assert result["device"]["whole"]["tokens"] == 160
+    assert result["device"]["prefill"]["tokens"] == result["device"]["decode"]["tokens"] == 0
+    code, out, _ = serve(url, *QUICK, *board, "--no-readings", PATH=machine.path)
+    assert json.loads(out)["results"][0]["device"] is None
+
+
+def test_results_are_set_against_those_of_before(url: str, stub: Stub, tmp_path: Path) -> None:
+    stub.first_ms = 40
+    _, out, _ = serve(url, *QUICK, "-r", "3", "-q", "--json")
+    before = tmp_path / "before.json"
+    before.write_text(out)
+    stub.first_ms = 160
+    code, out, err = serve(url, *QUICK, "-r", "3", "-q", "--vs", str(before), "-o", "json")
+    assert (code, err) == (0, "")
+    (pair,) = json.loads(out)["versus"]["pairs"]
+    changes = {change["figure"]: change for change in pair["changes"]}
+    assert changes["ttft_ms"]["ratio"]["mean"] < 0.9 and changes["ttft_ms"]["ratio"]["significant"]
+
+
+def test_pictures_of_a_sweep_show_its_knee(url: str, tmp_path: Path) -> None:
+    code, _, err = serve(url, *QUICK, "-np", "1,2,4", "--plot", str(tmp_path / "pictures"))
+    assert code == 0 and "pictures: " in err
+    assert any("throughput" in path.name for path in (tmp_path / "pictures").iterdir())
 
 
 def test_rates_traces_and_datasets_are_run(url: str, stub: Stub, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from orin_llm.bench.cool_down import CoolDown
+from orin_llm.bench.cool_down import cool_down, require_limit
 from orin_llm.bench.environment import environment
 from orin_llm.bench.records import Run
 from orin_llm.bench.result import Conditions, Report, Result
@@ -25,7 +25,7 @@ from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import Engine, EngineConfig, Hooks
 from orin_llm.engine.config import MAX_BATCH
 from orin_llm.engine.loaded_model import read_model_header
-from orin_llm.errors import DeviceUnavailable, UsageError
+from orin_llm.errors import UsageError
 from orin_llm.host.cpu_set import parse_cores
 from orin_llm.models.describe import context
 
@@ -75,10 +75,7 @@ class Campaign:
             raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
         if self.warmup < 0:
             raise UsageError(f"{self.warmup} warm-up runs: expected 0 or more")
-        if not 0 <= self.cool_down_s <= MAX_COOL_DOWN_S:
-            raise UsageError(
-                f"--cool-down is {self.cool_down_s:g} s: expected 0 … {MAX_COOL_DOWN_S}"
-            )
+        require_limit(self.cool_down_s)
         for scenario in self.scenarios:
             if scenario.n_seq > MAX_BATCH:
                 raise UsageError(
@@ -99,7 +96,6 @@ class Campaign:
 
 MakeEngine = Callable[[Path, EngineConfig], Engine]
 Say = Callable[[str], None]
-MAX_COOL_DOWN_S = 3600
 
 
 def measure(
@@ -121,7 +117,7 @@ def measure(
     if campaign.stock:
         require_stock()
     watch = watch or Watch(read_stamp())
-    cool = cool_down(campaign, watch, say)
+    cool = cool_down(campaign.cool_down_s, watch, say)
     sized = sized_configs(campaign)
     budget = memory_budget(build_info().cuda)  # before an engine takes of it
     where: dict[str, Any] = {}
@@ -154,16 +150,6 @@ def measure(
                 )
                 results = _turns(campaign, scenario, conditions, runners, say, cool)
                 yield Report(where, tuple(results))
-
-
-def cool_down(campaign: Campaign, watch: Watch, say: Say) -> Callable[[], None]:
-    """What waits before a run; DeviceUnavailable where it could not know how long."""
-    if not campaign.cool_down_s:
-        return lambda: None
-    sampler = watch.sampler
-    if sampler is None or sampler.sample().hottest_c is None:
-        raise DeviceUnavailable("no temperature can be read here: leave --cool-down out")
-    return CoolDown(lambda: sampler.sample().hottest_c, campaign.cool_down_s, say)
 
 
 def sized_configs(campaign: Campaign) -> list[EngineConfig]:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from orin_llm.bench.watch import Watch
+from orin_llm.errors import DeviceUnavailable, UsageError
+
 MARGIN_C = 2.0  # sensors move by a degree when nothing happens
+MAX_LIMIT_S = 3600
 _LOOK_S = 1.0
 
 
@@ -51,3 +55,23 @@ class CoolDown:
                 return
             self._sleep(_LOOK_S)
             now_c = self._hottest_c()
+
+
+def require_limit(limit_s: float) -> None:
+    """UsageError where `--cool-down` is no time to wait."""
+    if not 0 <= limit_s <= MAX_LIMIT_S:
+        raise UsageError(f"--cool-down is {limit_s:g} s: expected 0 … {MAX_LIMIT_S}")
+
+
+def cool_down(limit_s: float, watch: Watch, say: Callable[[str], None]) -> Callable[[], None]:
+    """What waits before a run, for `limit_s` at most; 0: nothing does.
+
+    Raises:
+        DeviceUnavailable: it could not know how long.
+    """
+    if not limit_s:
+        return lambda: None
+    sampler = watch.sampler
+    if sampler is None or sampler.sample().hottest_c is None:
+        raise DeviceUnavailable("no temperature can be read here: leave --cool-down out")
+    return CoolDown(lambda: sampler.sample().hottest_c, limit_s, say)

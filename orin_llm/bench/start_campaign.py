@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orin_llm.bench.campaign import Campaign, Contender, Say, alternate, cool_down, sized_configs
+from orin_llm.bench.campaign import Campaign, Contender, Say, alternate, sized_configs
+from orin_llm.bench.cool_down import cool_down
 from orin_llm.bench.environment import environment
 from orin_llm.bench.result import Report
 from orin_llm.bench.start_result import StartConditions, StartResult
@@ -40,7 +41,7 @@ def measure_starts(
         OrinError: a start failed, or the page cache cannot be brought into its state.
     """
     watch = watch or Watch(read_stamp())
-    cool = cool_down(campaign, watch, say)
+    cool = cool_down(campaign.cool_down_s, watch, say)
     header = read_model_header(campaign.model)
     for config in sized_configs(campaign):
         for scenario in campaign.scenarios:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
-from orin_llm.cli.bench_report import ReportOptions
-from orin_llm.cli.bench_serve_options import REPORT, LoadOptions, ServerOptions
+from orin_llm.cli.bench_report import REPORT, ReportOptions
+from orin_llm.cli.bench_serve_options import LoadOptions, ServerOptions
+from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 from orin_llm.errors import UsageError
@@ -31,6 +32,7 @@ def bench_serve(
     server: ServerOptions,
     load: LoadOptions,
     extras: ReportOptions,
+    machine: MachineOptions,
     repetitions: Annotated[
         int, flag("-r", "--repetitions", panel=REPORT, help="Of each load.")
     ] = 1,
@@ -91,15 +93,16 @@ def bench_serve(
         timeout_s=server.timeout,
         repetitions=repetitions,
         warmup=warmup,
+        cool_down_s=machine.cool_down,
         seed=secrets.randbelow(1 << 31) if seed is None else seed,
     )
-    passing = extras.prepare(layout, [load.settings for load in campaign.loads], quiet=quiet)
     header = None if model_file is None else _header(model_file, campaign.address)
-    local = campaign.address.is_local
+    passing = extras.prepare(layout, [one.settings for one in campaign.loads], quiet=quiet)
+    reads = machine.readings and campaign.address.is_local
     with (
         reporter(quiet) as progress,
         Session() as session,
-        watching(readings=local) as watch,
+        watching(machine.root, readings=reads, interval_ms=machine.interval) as watch,
     ):
         found = find_server(campaign, session, progress)
         reports = measure_server(

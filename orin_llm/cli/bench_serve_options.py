@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from orin_llm.bench.serve.arrivals import Arrivals
     from orin_llm.bench.serve.load import Load, Recorded
 
-SERVER, LOAD, REPORT = "Server", "Load", "Repetitions and output"
+SERVER, LOAD = "Server", "Load"
 _MAX_SECONDS = 7 * 24 * 3600.0
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from orin_llm.bench.cool_down import cool_down, require_limit
 from orin_llm.bench.distribution import Distribution
 from orin_llm.bench.metrics import known
 from orin_llm.bench.records import Run
@@ -43,6 +44,7 @@ class ServeCampaign:
         repetitions: of each.
         warmup: requests before each load that do not count.
         seed: of prompts, lengths and arrivals.
+        cool_down_s: see cool_down.py.
     """
 
     address: Address
@@ -55,12 +57,14 @@ class ServeCampaign:
     repetitions: int = 1
     warmup: int = 2
     seed: int = 0
+    cool_down_s: float = 0.0
 
     def __post_init__(self) -> None:
         if self.repetitions < 1:
             raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
         if self.warmup < 0:
             raise UsageError(f"{self.warmup} requests to warm up: expected 0 or more")
+        require_limit(self.cool_down_s)
 
 
 @dataclass(frozen=True)
@@ -178,10 +182,12 @@ def measure_server(
     Raises:
         KeyboardInterrupt: Ctrl-C came; what was measured until then was reported.
     """
+    cool = cool_down(campaign.cool_down_s, watch, report.message)
     for number, load in enumerate(campaign.loads):
         runs: list[_Measured] = []
         for repetition in range(campaign.repetitions):
             text = f"{load.label}, {repetition + 1}/{campaign.repetitions}"
+            cool()
             report.message(text)
             log = SensorLog(watch.sampler)
             one = _Repetition(campaign, session, found, load, f"{number} {repetition}", log)
