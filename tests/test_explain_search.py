@@ -185,6 +185,10 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> dict[st
         ("monitor --once --engine 1", "the-monitor-sees-no-engine"),
         ("monitor --once --source tegrastats", "sensors-are-missing-or-absurd"),
         ("setup apply", "the-setup-refuses"),
+        ("run -m {latin} --raw -p x", "the-model-file-is-damaged"),
+        ("profile show nosuchprofile", "a-profile-is-not-used"),
+        ("trace summarize {long}", "the-profiler-records-nothing"),
+        ("bench serve http://127.0.0.1:1", "a-server-cannot-be-measured"),
     ],
 )
 def test_an_error_of_our_own_commands_is_found(
