@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.engine import EngineConfig
-from orin_llm.errors import OrinError
+from orin_llm.errors import ModelFileError, OrinError
+from orin_llm.quality.windows import WINDOW_TOKENS
 
 KV_TYPES = ("q8_0", "q8_0:q4_0", "q4_0")
-_WINDOW = 512
 _WINDOWS = 8
 _SURE = 2.0  # standard deviations that must be within the bound, too
 
@@ -43,23 +43,23 @@ def kv_qualities(
     types: Sequence[str] = KV_TYPES,
     *,
     windows: int = _WINDOWS,
+    window_tokens: int = WINDOW_TOKENS,
     say: Callable[[str], None] = lambda text: None,
 ) -> list[KvQuality]:
     """Compare KV types with that of `base`, on the text that ships for evaluations.
 
     Args:
         bound: of the ratio of perplexities, with two standard deviations.
-        windows: of 512 tokens.
+        windows: of `window_tokens` tokens, that are compared.
 
     Raises:
         ModelFileError: the model is damaged or not supported.
-        OrinError: there is not enough memory.
     """
     from orin_llm.quality.compare import Side, compare_models
     from orin_llm.quality.texts import evaluation_text
 
     found = []
-    plain = replace(base, n_ctx=_WINDOW, max_batch=1, kv_memory=None, publish=False)
+    plain = replace(base, n_ctx=window_tokens, max_batch=1, kv_memory=None, publish=False)
     for kv_type in types:
         if kv_type == base.kv_type:
             continue
@@ -71,6 +71,8 @@ def kv_qualities(
                 evaluation_text().text,
                 most=windows,
             )
+        except ModelFileError:
+            raise
         except OrinError as error:
             found.append(KvQuality(kv_type, None, None, False, str(error)))
             continue

@@ -83,8 +83,8 @@ class Session:
                 yield trial
                 if is_default and trial.state == "measured" and stage != FINAL:
                     self._compare_turns(before)
-            if not is_default:
-                self._in_turn.append(candidate)
+                if not is_default and trial.state == "measured":
+                    self._in_turn.append(candidate)
 
     def prune(self, stage: str, candidate: Candidate, note: str) -> Trial:
         """Note that a candidate is not measured, and why."""
