@@ -174,6 +174,14 @@ def test_markdown_says_loudly_what_was_not_the_same() -> None:
     assert "Not measured" not in same and "program:" not in same
 
 
+def test_the_same_difference_of_all_workloads_is_told_once() -> None:
+    results = result([1.0]), result([1.0], prompt=200)
+    before = report(*results)
+    now = report(*(replace(r, engine={**r.engine, "threads": 1}) for r in results))
+    text = FORMATS["md"](set_against(before, now))
+    assert text.count("Not measured with") == 1 and "settings**: all workloads: threads" in text
+
+
 def test_json_has_the_comparison_with_its_verdicts() -> None:
     now = report(FAST)
     found = json.loads(FORMATS["json"](set_against(report(SLOW), now)))

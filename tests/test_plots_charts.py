@@ -126,6 +126,16 @@ def test_a_phase_is_coloured_wherever_it_is_and_named_once() -> None:
         assert axes.get_xlim() == (0, 6)
 
 
+def test_a_phase_has_the_same_colour_in_every_chart() -> None:
+    def colours(n_lines: int) -> list[object]:
+        series = [Series(str(n), [0, 2], [1, 2]) for n in range(n_lines)]
+        bands = [Band(0, 1, "prefill"), Band(1, 2, "decode")]
+        figure = timeline([Panel("W", series)], title="t", x_label="s", bands=bands)
+        return [tuple(one.get_facecolor()[0]) for one in figure.axes[0].collections]
+
+    assert colours(1) == colours(5) and len(set(colours(1))) == 2
+
+
 def test_a_bar_stands_beside_its_name() -> None:
     bars = [Bars("ours", [1, 2]), Bars("stock", [None, 4])]
     axes = bar_chart(["a", "b"], bars, title="t", x_label="ms").axes[0]

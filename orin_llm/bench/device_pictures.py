@@ -14,7 +14,7 @@ _PANELS: tuple[tuple[str, str, dict[str, str]], ...] = (
     ("power", "W", {"power_w": "power"}),
     ("load", "%", {"gpu_percent": "GPU", "emc_percent": "EMC", "cpu_percent": "CPU"}),
     ("clock", "MHz", {"gpu_mhz": "GPU", "emc_mhz": "EMC"}),
-    ("memory", "GB/s", {"bandwidth_gb_s": "memory traffic"}),
+    ("traffic", "GB/s", {"bandwidth_gb_s": "traffic"}),
     ("hottest", "°C", {"hottest_c": "hottest"}),
 )
 _EXPECTED = {"power_w": "power", "emc_percent": "memory load (EMC)", "gpu_percent": "GPU load"}

@@ -33,7 +33,8 @@ class Difference:
     @property
     def text(self) -> str:
         """`power_mode 30W → MAXN`."""
-        return f"{self.name} {_said(self.before)} → {_said(self.now)}"
+        name = self.name.removeprefix("stamp.")
+        return f"{name} {_said(self.before)} → {_said(self.now)}"
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,14 @@ def warnings(found: Versus) -> list[str]:
     said = []
     if found.conditions:
         said.append(f"**Not measured under the same conditions**: {_list(found.conditions)}")
-    settings = dict.fromkeys(
-        f"{pair.label}: {_list(pair.differences)}" for pair in found.pairs if pair.differences
-    )
-    said += [f"**Not measured with the same settings**: {text}" for text in settings]
+    alike: dict[str, list[str]] = {}
+    for pair in found.pairs:
+        if pair.differences:
+            alike.setdefault(_list(pair.differences), []).append(pair.label)
+    for text, labels in alike.items():
+        of_all = len(labels) == len(found.pairs) > 1
+        which = "all workloads" if of_all else ", ".join(dict.fromkeys(labels))
+        said.append(f"**Not measured with the same settings**: {which}: {text}")
     if not found.pairs:
         said.append("**Nothing to compare**: no result has a partner.")
     return said

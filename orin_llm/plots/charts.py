@@ -87,7 +87,7 @@ def line_chart(
     with drawing():
         figure = new_figure(3.4)
         axes = figure.subplots()
-        draw_bands(axes, bands, len(series))
+        draw_bands(axes, bands)
         draw_lines(axes, series, markers=max((len(one.x) for one in series), default=0) <= 60)
         known = [y for one in series for y in one.known]
         if not known:
@@ -148,7 +148,7 @@ def timeline(
         rows = figure.subplots(len(panels), sharex=True, squeeze=False)[:, 0]
         labels = list(dict.fromkeys(one.label for panel in panels for one in panel.series))
         for axes, panel in zip(rows, panels, strict=True):
-            draw_bands(axes, bands, len(labels))
+            draw_bands(axes, bands)
             draw_lines(
                 axes,
                 panel.series,

@@ -41,6 +41,11 @@ def series_colour(number: int) -> str:
     return SERIES[number % len(SERIES)]
 
 
+def band_colour(number: int) -> str:
+    """Of the kind of band with this number; a chart's lines do not change it."""
+    return SERIES[(1 + number) % len(SERIES)]
+
+
 def by_variable(svg: str) -> str:
     """The drawing with each colour asked of the page; without an answer it is as it was drawn."""
     return _KNOWN.sub(lambda found: f"var({_NAMES[found[0]]}, {found[0]})", svg)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from orin_llm.plots.colours import GRID, INK, SERIES, series_colour
+from orin_llm.plots.colours import GRID, INK, SERIES, band_colour, series_colour
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -135,7 +135,7 @@ def draw_lines(
         )
 
 
-def draw_bands(axes: Axes, bands: Sequence[Band], first_colour: int) -> None:
+def draw_bands(axes: Axes, bands: Sequence[Band]) -> None:
     """Behind everything; each label is in the legend once."""
     labels = list(dict.fromkeys(band.label for band in bands))
     for label in labels:
@@ -144,7 +144,7 @@ def draw_bands(axes: Axes, bands: Sequence[Band], first_colour: int) -> None:
             ranges,
             (0, 1),
             transform=axes.get_xaxis_transform(),
-            color=series_colour(first_colour + labels.index(label)),
+            color=band_colour(labels.index(label)),
             alpha=0.16,
             linewidth=0,
             zorder=0,
