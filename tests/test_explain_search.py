@@ -163,7 +163,8 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> dict[st
     }
     for name, data in contents.items():
         (folder / name).write_bytes(data)
-    return {"tiny": str(tiny_model), **{name: str(folder / name) for name in contents}}
+    # As `--root` it is a PC, and as PATH it has no tool of a board.
+    return {"tiny": str(tiny_model), "folder": str(folder), **{name: str(folder / name) for name in contents}}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> dict[st
         ("run -m {tiny} --raw -p x -ctk q8_0", "the-model-is-of-a-kind-that-does-not-run"),
         ("monitor --once --engine 1", "the-monitor-sees-no-engine"),
         ("monitor --once --source tegrastats", "sensors-are-missing-or-absurd"),
-        ("setup apply", "the-setup-refuses"),
+        ("setup apply --root {folder}", "the-setup-refuses"),
         ("run -m {latin} --raw -p x", "the-model-file-is-damaged"),
         ("profile show nosuchprofile", "a-profile-is-not-used"),
         ("trace summarize {long}", "the-profiler-records-nothing"),
@@ -194,7 +195,7 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> dict[st
 def test_an_error_of_our_own_commands_is_found(
     files: dict[str, str], command: str, name: str
 ) -> None:
-    failed = CliRunner().invoke(app, command.format(**files).split())
+    failed = CliRunner().invoke(app, command.format(**files).split(), env={"PATH": files["folder"]})
     assert failed.exit_code != 0
     assert best(failed.stderr) == name, failed.stderr
 
