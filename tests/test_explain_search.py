@@ -164,7 +164,11 @@ def files(tmp_path_factory: pytest.TempPathFactory, tiny_model: Path) -> dict[st
     for name, data in contents.items():
         (folder / name).write_bytes(data)
     # As `--root` it is a PC, and as PATH it has no tool of a board.
-    return {"tiny": str(tiny_model), "folder": str(folder), **{name: str(folder / name) for name in contents}}
+    return {
+        "tiny": str(tiny_model),
+        "folder": str(folder),
+        **{name: str(folder / name) for name in contents},
+    }
 
 
 @pytest.mark.parametrize(
