@@ -15,7 +15,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from orin_llm.bench.campaign import alternate
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.metrics import figures
 from orin_llm.bench.ratios import paired
@@ -23,6 +22,7 @@ from orin_llm.bench.records import Run
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.tables import ratio
+from orin_llm.bench.turns import alternate
 from orin_llm.bench.watch import INTERVAL_MS
 from orin_llm.bench.workload import Workload
 from orin_llm.device.board import read_board

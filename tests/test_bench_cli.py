@@ -194,6 +194,20 @@ def test_json_lines_come_as_soon_as_each_result_is_there(smollm2: Path) -> None:
     assert err == "interrupted: 1 of 2 workloads are printed\n"
 
 
+def test_ctrl_c_keeps_the_repetitions_that_had_ended(smollm2: Path) -> None:
+    work = ("-p", "8", "-n", "20", "-r", "5000", "--warmup", "0", "-t", "1", "-o", "csv")
+    process = start([*CLI, "bench", "-m", str(smollm2), *work])
+    assert process.stderr is not None
+    while " 4/5000:" not in process.stderr.readline():
+        pass
+    out, err = interrupt(process)
+    assert process.returncode == 130 and "Traceback" not in err
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert int(row["repetitions"]) == int(row["completed"]) >= 3
+    said = "interrupted: 1 of 1 workloads are printed, the last with fewer repetitions"
+    assert err.splitlines()[-1] == said
+
+
 @pytest.mark.parametrize("layout", ["md", "json", "jsonl", "csv"])
 def test_an_error_keeps_the_results_of_what_had_ended(smollm2: Path, layout: str) -> None:
     lengths = ("-np", "1", "-p", "2", "-n", "30,2", "--long-prompt", "40", "--short-prompt", "2")

@@ -6,17 +6,18 @@ import json
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import pytest
 from bench_support import ENVIRONMENT, request, run_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orin_llm.bench.campaign import alternate
 from orin_llm.bench.cool_down import CoolDown
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.outliers import outliers
 from orin_llm.bench.report import FORMATS
 from orin_llm.bench.result import Conditions, Report
 from orin_llm.bench.streams import Streams
+from orin_llm.bench.turns import CutShort, alternate
 
 
 class Clock:
@@ -84,6 +85,30 @@ def test_every_run_is_preceded_by_its_wait() -> None:
         [Named("a", log), Named("b", log)], "w", 1, 1, lambda text: None, lambda: log.append("-")
     )
     assert log == ["-", "a", "-", "b", "-", "b", "-", "a"]
+
+
+class Impatient(Named):
+    """Ctrl-C comes in its third run."""
+
+    def run(self, work: str) -> str:
+        if self._log.count(str(self.settings["name"])) == 2:
+            raise KeyboardInterrupt
+        return super().run(work)
+
+
+def test_ctrl_c_leaves_as_many_records_of_each_contender_as_all_have() -> None:
+    log: list[str] = []
+    with pytest.raises(CutShort) as cut:
+        alternate([Named("a", log), Impatient("b", log)], "w", 0, 9, lambda text: None)
+    assert log == ["a", "b", "b", "a", "a"]
+    assert cut.value.records == [["w"] * 2] * 2
+
+
+def test_ctrl_c_before_all_have_a_record_leaves_nothing() -> None:
+    log: list[str] = []
+    with pytest.raises(KeyboardInterrupt) as stopped:
+        alternate([Named("a", log), Impatient("b", log)], "w", 2, 9, lambda text: None)
+    assert not isinstance(stopped.value, CutShort)
 
 
 def test_a_value_far_from_the_others_is_told_with_its_repetition() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from orin_llm.bench.campaign import Campaign, alternate, measure
+from orin_llm.bench.campaign import Campaign, measure
 from orin_llm.bench.interference import Interference
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.metrics import kv_figures
@@ -19,6 +19,7 @@ from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.shared_prefix import SharedPrefix
 from orin_llm.bench.streams import Streams, Traced
 from orin_llm.bench.trace import TracedRequest
+from orin_llm.bench.turns import alternate
 from orin_llm.bench.workload import Submission, Wave, Workload
 from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 from orin_llm.errors import DeviceUnavailable, PromptTooLong, UsageError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from orin_llm.bench.cool_down import cool_down, require_limit
 from orin_llm.bench.environment import environment
@@ -17,6 +17,7 @@ from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.stock import StockPeer, require_stock
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.traffic import Traffic
+from orin_llm.bench.turns import Contender, CutShort, Say, alternate
 from orin_llm.bench.watch import Watch
 from orin_llm.bench.workload import Scenario, Workload
 from orin_llm.device.budget import memory_budget
@@ -28,21 +29,6 @@ from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.errors import UsageError
 from orin_llm.host.cpu_set import parse_cores
 from orin_llm.models.describe import context
-
-Work_contra = TypeVar("Work_contra", contravariant=True)
-Record_co = TypeVar("Record_co", covariant=True)
-Work = TypeVar("Work")
-Record = TypeVar("Record")
-
-
-class Contender(Protocol[Work_contra, Record_co]):
-    """Whoever can do some work, and give a record of it."""
-
-    @property
-    def settings(self) -> dict[str, object]:
-        """`name` first."""
-
-    def run(self, work: Work_contra, /) -> Record_co: ...
 
 
 @dataclass(frozen=True)
@@ -95,7 +81,6 @@ class Campaign:
 
 
 MakeEngine = Callable[[Path, EngineConfig], Engine]
-Say = Callable[[str], None]
 
 
 def measure(
@@ -113,6 +98,7 @@ def measure(
             down that tells no temperature.
         UsageError: a request has no room, or a long prompt fills no step.
         OrinError: an engine cannot be made, a peer failed, or a workload made no sense.
+        KeyboardInterrupt: Ctrl-C came; the repetitions until then were reported.
     """
     if campaign.stock:
         require_stock()
@@ -148,8 +134,10 @@ def measure(
                     module=watch.module,
                     max_gap_ms=watch.max_gap_ms,
                 )
-                results = _turns(campaign, scenario, conditions, runners, say, cool)
-                yield Report(where, tuple(results))
+                results, cut_short = _turns(campaign, scenario, conditions, runners, say, cool)
+                yield Report(where, tuple(results), cut_short=cut_short)
+                if cut_short:
+                    raise KeyboardInterrupt
 
 
 def sized_configs(campaign: Campaign) -> list[EngineConfig]:
@@ -196,8 +184,10 @@ def _turns(
     runners: Sequence[EngineRunner],
     say: Say,
     cool: Callable[[], None],
-) -> list[Result]:
+) -> tuple[list[Result], bool]:
+    """The results, and whether Ctrl-C has left repetitions out."""
     engine = runners[0].engine
+    cut_short = False
     with ExitStack() as peers:
         contenders: list[Contender[Workload, Run]] = [*runners]
         if campaign.stock:
@@ -214,42 +204,19 @@ def _turns(
             )
             contenders.append(peers.enter_context(peer))
         workload = scenario.build(engine.n_vocab, campaign.seed)
-        runs = alternate(
-            contenders,
-            workload,
-            campaign.warmup,
-            campaign.repetitions,
-            lambda text: say(f"{scenario.label}, {text}"),
-            cool,
-        )
-    return [
+        try:
+            runs = alternate(
+                contenders,
+                workload,
+                campaign.warmup,
+                campaign.repetitions,
+                lambda text: say(f"{scenario.label}, {text}"),
+                cool,
+            )
+        except CutShort as cut:
+            runs, cut_short = cut.records, True
+    results = [
         conditions.result(contender.settings, its_runs, runs[0])
         for contender, its_runs in zip(contenders, runs, strict=True)
     ]
-
-
-def alternate(
-    contenders: Sequence[Contender[Work, Record]],
-    work: Work,
-    warmup: int,
-    repetitions: int,
-    say: Say,
-    before: Callable[[], None] = lambda: None,
-) -> list[list[Record]]:
-    """The records of each contender. They take turns; every other round goes backwards.
-
-    So a machine that becomes slower or faster meanwhile favours none of them. `before` is called
-    before each run.
-    """
-    records: list[list[Record]] = [[] for _ in contenders]
-    for number in range(warmup + repetitions):
-        order = list(zip(contenders, records, strict=True))
-        counted = number - warmup + 1
-        what = f"{counted}/{repetitions}" if counted > 0 else "warm-up"
-        for contender, its_records in order if number % 2 == 0 else reversed(order):
-            before()
-            say(f"{what}: {contender.settings['name']}")
-            record = contender.run(work)
-            if counted > 0:
-                its_records.append(record)
-    return records
+    return results, cut_short

@@ -102,11 +102,13 @@ class Report(Generic[R]):
 
     Attributes:
         earlier: another one that they are set against.
+        cut_short: Ctrl-C came before all repetitions of the last workload.
     """
 
     environment: dict[str, Any]
     results: tuple[R, ...]
     earlier: Earlier | None = None
+    cut_short: bool = False
 
     @classmethod
     def joined(cls, reports: Sequence[Report[R]]) -> Report[R]:

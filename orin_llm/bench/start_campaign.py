@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from orin_llm.bench.campaign import Campaign, Contender, Say, alternate, sized_configs
+from orin_llm.bench.campaign import Campaign, sized_configs
 from orin_llm.bench.cool_down import cool_down
 from orin_llm.bench.environment import environment
 from orin_llm.bench.result import Report
 from orin_llm.bench.start_result import StartConditions, StartResult
 from orin_llm.bench.starts import Cache, DiskRead, Figures, OwnStart, Start, StockStart
+from orin_llm.bench.turns import Contender, Say, alternate
 from orin_llm.bench.watch import Watch
 from orin_llm.bench.workload import Scenario
 from orin_llm.device.stamp import read_stamp

@@ -57,7 +57,9 @@ def print_results(reports: Iterator[Report[R]], layout: str, n_workloads: int) -
             print(FORMATS[layout](Report.joined(finished)), end="", flush=True)
         if interrupted:
             what = f"{len(finished)} of {n_workloads} workloads are" if wanted else "nothing is"
-            print(f"interrupted: {what} printed", file=sys.stderr, flush=True)
+            cut = wanted and any(report.cut_short for report in finished)
+            part = ", the last with fewer repetitions" if cut else ""
+            print(f"interrupted: {what} printed{part}", file=sys.stderr, flush=True)
     return Report.joined(finished).results
 
 

@@ -12,12 +12,12 @@ import sys
 from pathlib import Path
 
 from gpu_check.probes import probes
-from orin_llm.bench.campaign import Contender, alternate
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.records import RequestRecord, Run
 from orin_llm.bench.result import Conditions
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.bench.streams import Streams
+from orin_llm.bench.turns import Contender, alternate
 from orin_llm.bench.workload import Workload
 from orin_llm.engine import Engine, EngineConfig
 
