@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from orin_llm.bench.campaign import MakeEngine, alternate
+from orin_llm.bench.campaign import MakeEngine
 from orin_llm.bench.ratios import Ratio, paired
 from orin_llm.bench.records import Run
 from orin_llm.bench.runner import EngineRunner
+from orin_llm.bench.turns import alternate
 from orin_llm.bench.watch import watching
 from orin_llm.bench.workload import Workload
 from orin_llm.engine import Engine
