@@ -114,7 +114,7 @@ ask_board() {
 hand_over() {
     local in=$repository unit=orin-llm-first-boot.service
     local target=$bsp/rootfs/opt/orin-llm units=$bsp/rootfs/etc/systemd/system
-    local sources=(README.md LICENSE NOTICE MANIFEST.in setup.py pyproject.toml CMakeLists.txt orin_llm cpp cuda scripts)
+    local sources=(README.md LICENSE NOTICE MANIFEST.in setup.py pyproject.toml CMakeLists.txt calibration docs orin_llm cpp cuda scripts)
     if ! {
         run "${as_root[@]}" mkdir -p "$target" "$units/multi-user.target.wants" &&
             run "${as_root[@]}" rsync -a --chown root:root --exclude '*.so' --exclude __pycache__ \

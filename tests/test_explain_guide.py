@@ -16,6 +16,8 @@ from typer.main import get_command
 from orin_llm.cli.main import SUBCOMMANDS, TWO_WORDS, app
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.engine.config import HOOK_NAMES
+from orin_llm.errors import OrinError
+from orin_llm.explain import guide
 from orin_llm.explain.guide import Entry, entries_of_check, name_of, parse_guide, read_guide
 
 ROOT = Path(__file__).parents[1]
@@ -94,6 +96,20 @@ def test_what_has_another_form_is_refused(old: str, new: str, reason: str) -> No
     assert old in ENTRY
     with pytest.raises(ValueError, match=re.escape(reason)):
         parse_guide(ENTRY.replace(old, new))
+
+
+def test_without_the_guide_explain_says_so_and_the_doctor_works(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for place in ("_INSTALLED", "_CHECKOUT"):
+        monkeypatch.setattr(guide, place, tmp_path / "troubleshooting.md")
+    read_guide.cache_clear()
+    try:
+        with pytest.raises(OrinError, match="is missing: install orin-llm again"):
+            read_guide()
+        assert entries_of_check("L4T") == []
+    finally:
+        read_guide.cache_clear()
 
 
 def test_every_thread_is_linked() -> None:

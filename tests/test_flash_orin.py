@@ -277,7 +277,7 @@ def test_the_image_takes_the_toolkit_along_and_sets_the_board_up_at_first_boot(h
     (copied,) = [line.split() for line in host.log if line.startswith("rsync ")]
     assert copied[-1] == f"{rootfs}/opt/orin-llm/" and (rootfs / "opt/orin-llm").is_dir()
     sources = copied[copied.index("__pycache__") + 1 : -1]
-    assert {"orin_llm", "scripts", "cpp", "cuda", "setup.py"} <= set(sources)
+    assert {"orin_llm", "scripts", "cpp", "cuda", "setup.py", "calibration", "docs"} <= set(sources)
     assert all((REPOSITORY / source).exists() for source in sources)
     last = [line for line in host.log if line.split()[0] in ("rsync", "l4t_initrd_flash.sh")]
     assert last[-1].startswith("l4t_initrd_flash.sh")

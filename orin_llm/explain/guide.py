@@ -75,8 +75,14 @@ def read_guide() -> tuple[Entry, ...]:
 
 
 def entries_of_check(check: str) -> list[Entry]:
-    """The entries that a finding of `orin-llm doctor` belongs to, where it is named first."""
-    entries = [entry for entry in read_guide() if check in entry.checks]
+    """The entries that a finding of `orin-llm doctor` belongs to, where it is named first.
+
+    None where the guide is missing: the doctor works without.
+    """
+    try:
+        entries = [entry for entry in read_guide() if check in entry.checks]
+    except OrinError:
+        return []
     return sorted(entries, key=lambda entry: entry.checks.index(check))
 
 
