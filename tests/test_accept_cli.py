@@ -130,7 +130,7 @@ def test_without_a_gpu_or_a_reference_these_are_not_measurable_and_the_exit_code
     reasons = [check["reason"] for one in said["indicators"] for check in one["checks"]]
     assert "build with CUDA" in reasons[0]
     assert "--reference" in reasons[-1]
-    arguments = ("--only", "4,6", "--allow-unmeasured", "-q", "-o", "junit")
+    arguments = ("--only", "4,6", "--allow-unmeasured", "-q", "-o", "junit", str(model))
     allowed = run(command(model, *arguments), env=env)
     assert (allowed.returncode, allowed.stderr) == (0, "")
     assert xml.fromstring(allowed.stdout).get("skipped") == "1"
@@ -181,6 +181,7 @@ WRONG = {
     "no logits": (["--logits", "gone"], 1, "cannot read gone"),
     "text with logits": (["--logits", __file__, "-f", __file__], 2, "no use here"),
     "a limit that is none": (["--ttft-std", "nan"], 2, "ttft_std_ms is nan"),
+    "two models": (["other.gguf"], 2, "are two models: name one"),
     "no room": (["-c", "64"], 2, "shape.growth needs 80 tokens"),
     "evidence in a file": (["--evidence", __file__], 2, "no folder"),
 }

@@ -48,16 +48,17 @@ class Evidence:
             )
         require_new(folder / "accept.json", force=True)
         self._folder = folder
+        self._added: set[Indicator] = set()
 
     def add(self, outcome: Outcome) -> None:
         """Keep what an indicator was judged by, as soon as it is there."""
         text = json.dumps({**outcome.to_json(), "raw": dict(outcome.raw)}, allow_nan=False)
         self._write(_file_name(outcome.indicator), f"{text}\n")
+        self._added.add(outcome.indicator)
 
     def finish(self, acceptance: Acceptance) -> None:
         """Add the reports; what an earlier check left of other indicators goes."""
-        measured = {outcome.indicator for outcome in acceptance.outcomes if outcome.elapsed_ms}
-        for indicator in set(INDICATORS) - measured:
+        for indicator in set(INDICATORS) - self._added:
             (self._folder / _file_name(indicator)).unlink(missing_ok=True)
         for name, layout in _REPORTS.items():
             self._write(name, FORMATS[layout](acceptance))

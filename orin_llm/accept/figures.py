@@ -141,7 +141,7 @@ def rope(counters: Mapping[str, int], served_layers: int, no_table: str) -> Figu
         return Figures(unmeasured={"rope_out_of_bounds": no_table})
     return Figures(
         {"rope_out_of_bounds": counters["out_of_bounds"] + counters["fallbacks"]},
-        {**counters, "gpu_layers": served_layers},
+        {**counters, "layers_with_gpu_table": served_layers},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from orin_llm.engine import Engine
 SEED = 0  # of prompts
 WARM_UP_REQUESTS = 2  # of the TTFT shape, after one batch
 
-Raw = Mapping[str, Any]
+Raw = dict[str, Any]  # plain values, as they are measured
 OnRun = Callable[[int, int], None]  # runs that are done, of how many
 
 
@@ -47,25 +47,26 @@ class Bench:
         for workload in (first, *(single() for _ in range(WARM_UP_REQUESTS))):
             self._runner.run(workload)
 
-    def measure(self, name: str, on_run: OnRun) -> tuple[Figures, Raw]:
-        """The figures of an indicator, and what they are from.
+    def measure(self, name: str, on_run: OnRun, raw: Raw) -> Figures:
+        """The figures of an indicator; what they are from goes into `raw` as it is there.
 
         Raises:
             OrinError: a request failed.
         """
-        runs = []
+        runs: list[Run] = []
+        told = raw["runs"] = []
         todo = self._workloads(name)
         on_run(0, len(todo))
         for workload in todo:
             run = self._runner.run(workload)
+            told.append(run_json(run))
             run.require_all_completed()
             runs.append(run)
             on_run(len(runs), len(todo))
-        raw: dict[str, Any] = {"runs": [run_json(run) for run in runs]}
         if name == "rope":
             raw["counters"] = self.engine.runner.rope_counters()
             raw["gpu"] = dict(self.engine.runner.rope_store_report())
-        return self._figures(name, runs, raw), raw
+        return self._figures(name, runs, raw)
 
     def _workloads(self, name: str) -> list[Workload]:
         prompts, shapes = self._prompts(), self.shapes

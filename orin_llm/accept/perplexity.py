@@ -34,9 +34,9 @@ def require_unquantized(reference: Path) -> None:
 
 
 def measure_perplexity(
-    plan: Plan, opener: Opener, on_window: Callable[[int, int], None]
-) -> tuple[Figures, dict[str, Any]]:
-    """Compare both on the text, window by window.
+    plan: Plan, opener: Opener, on_window: Callable[[int, int], None], raw: dict[str, Any]
+) -> Figures:
+    """Compare both on the text, window by window; what the figures are from goes into `raw`.
 
     PRECOND: the plan has a reference.
 
@@ -54,7 +54,7 @@ def measure_perplexity(
         reference, model, plan.text, most=shape.windows, on_window=on_window, opener=opener
     )
     comparison = found.comparison
-    raw = {
+    raw |= {
         "model": found.model,
         "reference": found.reference,
         "windows": len(found.windows),
@@ -63,4 +63,4 @@ def measure_perplexity(
         "reference_nlls": comparison.reference_nlls.tolist(),
         "kl_divergences": comparison.kl_divergences.tolist(),
     }
-    return figures.perplexity(comparison), raw
+    return figures.perplexity(comparison)

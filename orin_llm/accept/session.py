@@ -92,24 +92,22 @@ class Session:
         figures = unmeasured(indicator, "the check was ended before")
         return self._judged(indicator, figures)
 
-    def _perplexity(self, on_window: OnRun) -> tuple[Figures, Raw]:
+    def _perplexity(self, on_window: OnRun, raw: Raw) -> Figures:
         if self._plan.reference is None:
-            return Figures(unmeasured={"ppl_ratio": NO_REFERENCE}), {}
-        figures, raw = measure_perplexity(self._plan, self._opener, on_window)
+            return Figures(unmeasured={"ppl_ratio": NO_REFERENCE})
+        figures = measure_perplexity(self._plan, self._opener, on_window, raw)
         self._device = self._device or raw["model"]["backend"]["device"]
-        return figures, raw
+        return figures
 
-    def _outcome(
-        self, indicator: Indicator, measure: Callable[[OnRun], tuple[Figures, Raw]]
-    ) -> Outcome:
+    def _outcome(self, indicator: Indicator, measure: Callable[[OnRun, Raw], Figures]) -> Outcome:
         step = f"{indicator.number} {indicator.name}"
         unit = "windows" if indicator.name == "perplexity" else "runs"
         began = time.monotonic()
         error = ""
         raw: Raw = {}
         try:
-            figures, raw = measure(
-                lambda done, total: self._report.progress(Progress(step, done, total, unit))
+            figures = measure(
+                lambda done, total: self._report.progress(Progress(step, done, total, unit)), raw
             )
         except OrinError as failure:
             error = str(failure)

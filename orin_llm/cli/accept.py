@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -27,6 +28,12 @@ LAYOUTS = ("text", "md", "json", "junit")
 
 @with_option_groups
 def accept(
+    named: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]", help="The same as -m: name in the store, or a GGUF file."
+        ),
+    ] = None,
     *,
     engine: EngineOptions,
     only: Annotated[
@@ -76,7 +83,7 @@ def accept(
     from orin_llm.cli.progress import reporter
 
     layout = _layout(output, as_json)
-    plan = _plan(engine, only, limits, quality, quiet, root)
+    plan = _plan(_of_model(engine, named), only, limits, quality, quiet, root)
     folder = None if evidence is None else Evidence(evidence, force=force)
     with reporter(quiet) as report:
         acceptance = _run(plan, folder, allow_unmeasured, report, quiet)
@@ -93,6 +100,15 @@ def _layout(output: str, as_json: bool) -> str:
     if as_json and output not in ("text", "json"):
         raise UsageError(f"--json and -o {output} contradict: choose one of them")
     return "json" if as_json else output
+
+
+def _of_model(engine: EngineOptions, model: str | None) -> EngineOptions:
+    """The options with the model that the argument names, if any."""
+    if model is None:
+        return engine
+    if "model" in engine.given.typed and engine.model != model:
+        raise UsageError(f"{model} and -m {engine.model} are two models: name one")
+    return replace(engine, model=model)
 
 
 def _plan(
