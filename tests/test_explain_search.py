@@ -57,6 +57,10 @@ def best(text: str) -> str:
         ("GPU utilization is low", "the-gpus-load-swings"),
         ("Segmentation fault (core dumped)", "the-program-crashes"),
         ("chat hangs", "a-command-hangs"),
+        ("only 4 TPCs are on", "half-of-the-gpu-is-off"),
+        ("libcudart.so.12 not found", "the-module-does-not-load"),
+        ("chat gets slow after many turns", "tpot-grows-with-the-length"),
+        ("settings lost after a reboot", "the-mode-is-set-and-nothing-changes"),
     ],
 )
 def test_a_symptom_in_words_is_found(words: str, name: str) -> None:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 _WORD = re.compile(r"[^\W_]+(?:\.[^\W_]+)*")
-_ENDINGS = ("ing", "ed", "es", "s")
 _LEAST_STEM = 4
+_ENDINGS = {"ing": _LEAST_STEM, "ed": _LEAST_STEM, "es": _LEAST_STEM, "s": 3}  # and what is left
 # They say nothing of what is wrong.
 _EMPTY = frozenset({
     "a", "an", "and", "are", "as", "at", "be", "been", "but", "by", "can", "do", "does", "for",
@@ -24,14 +24,21 @@ def plain_words(text: str) -> list[str]:
 
 
 def stems(text: str) -> list[str]:
-    """The words that say something, without their endings, in their order."""
-    return [stem(word) for word in plain_words(text) if word not in _EMPTY]
+    """The words that say something, without their endings, in their order; of `jtop.service` its
+    parts, too.
+    """
+    words = []
+    for word in plain_words(text):
+        parts = word.split(".")
+        named = len(parts) > 1 and not word.replace(".", "").isdecimal()
+        words += [word, *(parts if named else ())]
+    return [stem(word) for word in words if word not in _EMPTY]
 
 
 def stem(word: str) -> str:
     """`throttl` of throttle, throttled, throttling; numbers and short words stay."""
-    for ending in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= _LEAST_STEM:
+    for ending, least in _ENDINGS.items():
+        if word.endswith(ending) and len(word) - len(ending) >= least:
             word = word.removesuffix(ending)
             break
     return word.removesuffix("e") if len(word) > _LEAST_STEM else word
