@@ -9,9 +9,8 @@ from statistics import fmean
 from typing import Any
 
 from orin_llm.errors import UsageError
+from orin_llm.profiles.profile import GOALS
 from orin_llm.tune.measurement import Measurement, Sample
-
-GOALS = ("ttft", "tpot", "throughput", "energy", "balanced")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ class Job:
             self.base, self.goal, self.work, on_gpu=self.key.gpu is not None, kv_types=types
         )
         names = [knob.name for knob in whole.knobs]
-        unknown = (self.only or set()) - {*names, KV_TYPE}
+        unknown = (self.only or set()) - {*names, *self.kept, KV_TYPE}
         if unknown:
             raise UsageError(
                 f"there is no setting {sorted(unknown)[0]!r} to tune here: {', '.join(names)}"

@@ -30,7 +30,7 @@ DECISIONS = {
     "better": "Better settings than the defaults were found.",
     "noise": "Nothing is better than the defaults beyond chance: they are kept.",
     "default": "The defaults are the best.",
-    "infeasible": "Nothing holds the bounds.",
+    "infeasible": "No settings were found.",
     "unfinished": "Not finished: the best so far.",
 }
 

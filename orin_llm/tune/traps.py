@@ -9,7 +9,7 @@ from orin_llm.doctor.finding import Finding
 
 _SLOWER = "what is best is another thing with all of the GPU, and is not picked up then"
 _STARVED = "decoding waits for the memory: what is best is another thing at its full clock"
-_OTHER_DEVICE = "the processor would be tuned, not the GPU"
+_OTHER_DEVICE = "the settings would be the processor's, not the GPU's"
 _UNSTEADY = "the clocks change while it is measured, and chance decides"
 # By the doctor's checks.
 _MEANINGS = {
