@@ -89,8 +89,8 @@ def test_requests_at_once_have_lanes_of_their_own(tiny_model: Path, tmp_path: Pa
     names = {e["name"] for n in (1, 2, 3, 4) for e in slices(events, f"request lane {n}")}
     assert {"stream 1", "stream 2", "long 3", "short 4"} <= names
     assert sum(e["ph"] == "s" for e in events) == 4
-    mixed = [e for e in slices(events, "prefill chunks") if e["args"]["decode_tokens"]]
-    assert mixed and not any(e["pid"] == 3 for e in events)
+    prompts = sum(e["args"]["prompt_tokens"] for e in slices(events, "prefill chunks"))
+    assert prompts == 2 * 8 + 100 + 8 and not any(e["pid"] == 3 for e in events)
 
 
 def test_several_streams_are_concurrent_as_for_bench(tiny_model: Path, tmp_path: Path) -> None:

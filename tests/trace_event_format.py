@@ -65,6 +65,7 @@ def check_events(events: list[Event]) -> None:
     assert {e["pid"] for e in events} == {e["pid"] for e in events if e["name"] == "process_name"}
     for lane in used:
         _check_nesting([e for e in events if e["ph"] == "X" and (e["pid"], e["tid"]) == lane])
+    assert len({tid for _, tid in used}) == len(used), "two lanes of one number"
     _check_flows(events)
 
 

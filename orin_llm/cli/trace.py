@@ -109,7 +109,7 @@ def trace(
         for file in files:
             require_new(file, force=force)
     if nsys != "off":
-        _profile(output, run=nsys == "run", as_json=as_json)
+        _profile(output, run=nsys == "run", force=force, as_json=as_json)
         return
     configs = engines.configs(quiet=quiet)
     if len(configs) != 1:
@@ -187,12 +187,13 @@ def _finish(
         raise OrinError(f"{found.failed} of {found.requests} requests failed: {error}")
 
 
-def _profile(output: Path, *, run: bool, as_json: bool) -> None:
+def _profile(output: Path, *, run: bool, force: bool, as_json: bool) -> None:
     """Print the commands that let nsys watch this very command line, or run them."""
     import shlex
 
     from orin_llm.cli.trace_summarize import print_export
     from orin_llm.device.build import build_info
+    from orin_llm.models.output_file import require_new
     from orin_llm.trace.nsys import Profiling, run_profiler
 
     # Of a flag that is there twice the last one counts. What may be overwritten was asked above.
@@ -203,6 +204,8 @@ def _profile(output: Path, *, run: bool, as_json: bool) -> None:
     if run:
         if not build_info().cuda:
             raise DeviceUnavailable(f"{no_cuda}: see orin-llm doctor")
+        for file in (profiling.report, profiling.sqlite):
+            require_new(file, force=force)
         print_export(run_profiler(profiling), top=10, as_json=as_json)
         return
     for words in (profiling.profile, profiling.export, profiling.summarize):

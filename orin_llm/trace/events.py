@@ -25,8 +25,8 @@ class Group:
 
     def describe(self) -> Iterator[Event]:
         """Its name, and its place: by number."""
-        yield _metadata("process_name", self.pid, None, {"name": self.name})
-        yield _metadata("process_sort_index", self.pid, None, {"sort_index": self.pid})
+        yield _metadata("process_name", {"pid": self.pid}, {"name": self.name})
+        yield _metadata("process_sort_index", {"pid": self.pid}, {"sort_index": self.pid})
 
 
 @dataclass(frozen=True)
@@ -39,12 +39,13 @@ class Lane:
 
     def describe(self) -> Iterator[Event]:
         """Its name and its place."""
-        yield _metadata("thread_name", self.group.pid, self.tid, {"name": self.name})
-        yield _metadata("thread_sort_index", self.group.pid, self.tid, {"sort_index": self.tid})
+        yield _metadata("thread_name", self.place, {"name": self.name})
+        yield _metadata("thread_sort_index", self.place, {"sort_index": self.tid})
 
     @property
     def place(self) -> Event:
-        return {"pid": self.group.pid, "tid": self.tid}
+        """Of a number that no other group's lane has, nor a group: that would be a main thread."""
+        return {"pid": self.group.pid, "tid": 1000 * self.group.pid + self.tid}
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,5 @@ def write_trace(file: TextIO, events: Iterable[Event], about: Mapping[str, Any])
     return count
 
 
-def _metadata(name: str, pid: int, tid: int | None, args: Event) -> Event:
-    lane = {} if tid is None else {"tid": tid}
-    return {"name": name, "ph": "M", "pid": pid, **lane, "args": args}
+def _metadata(name: str, place: Event, args: Event) -> Event:
+    return {"name": name, "ph": "M", **place, "args": args}

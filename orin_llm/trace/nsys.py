@@ -60,8 +60,12 @@ class Profiling:
             "--type=sqlite",
             "--force-overwrite=true",
             f"--output={self.sqlite}",
-            f"{self.stem}.nsys-rep",
+            str(self.report),
         )
+
+    @property
+    def report(self) -> Path:
+        return Path(f"{self.stem}.nsys-rep")
 
     @property
     def sqlite(self) -> Path:

@@ -7,6 +7,7 @@ where something of its kind was recorded.
 from __future__ import annotations
 
 import sqlite3
+import sys
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -41,7 +42,7 @@ _NEEDED = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Work:
     """One piece of work of the GPU; times in nanoseconds of the export.
 
@@ -174,7 +175,7 @@ def _is_sound(start: object, end: object, copied: object, called: object) -> boo
 def _title(kind: str, name: object) -> str:
     if kind == "memcpy":
         return _COPY_KINDS.get(name, f"kind {name}") if isinstance(name, int) else f"kind {name}"
-    return "without a name" if name is None else str(name)
+    return "without a name" if name is None else sys.intern(str(name))  # there are few, each often
 
 
 class _Ranges:
