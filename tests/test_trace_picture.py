@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from bench_support import request, run_of, step
 
 from orin_llm.bench.records import Run
 from orin_llm.device.reading import Reading
+from orin_llm.plots.charts import save_png
 from orin_llm.trace.picture import picture
 
 MIB = 1 << 20
@@ -56,3 +58,9 @@ def test_a_run_without_pages_or_requests_is_drawn_too() -> None:
     unpaged = type(stock)(**{**stock.__dict__, "kv_bytes_committed": 0})
     assert list(drawn(run_of(steps=[unpaged]))) == ["tokens in a step"]
     assert list(drawn(run_of())) == ["tokens in a step"]
+
+
+def test_a_title_that_is_no_text_is_drawn_all_the_same(tmp_path: Path) -> None:
+    name = b"a\xff\x1b[31m".decode("utf-8", "surrogateescape")
+    save_png(picture(run_of(steps=[step(1, 0, 9)]), name), tmp_path / "p.png")
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

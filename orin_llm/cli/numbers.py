@@ -15,6 +15,11 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value:.{digits}f} {unit}"
 
 
+def time_text(ms: float | None) -> str:
+    """`8.25 ms`, `120 µs`: in the unit that it has digits in."""
+    return amount(ms, "ms") if ms is None or ms >= 1 or ms == 0 else amount(1000 * ms, "µs")
+
+
 def tenths(value: float | None, unit: str = "") -> str:
     """`56.0 °C`."""
     return MISSING if value is None else f"{value:.1f} {unit}".rstrip()

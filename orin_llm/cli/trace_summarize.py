@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from orin_llm.cli.numbers import time_text
 from orin_llm.cli.options import flag
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def _print(summary: Summary, top: int) -> None:
     facts = [
         (
             "GPU",
-            f"busy {_time(summary.busy_ms)} of {_time(summary.span_ms)}; between "
+            f"busy {time_text(summary.busy_ms)} of {time_text(summary.span_ms)}; between "
             f"phases {_gaps_text(summary.between)}",
         )
     ]
@@ -79,11 +80,11 @@ def _phase_cells(phase: Phase) -> tuple[str, ...]:
     return (
         phase.name,
         str(phase.steps),
-        _time(phase.busy_ms),
-        _time(phase.kernels_ms),
-        _time(copies),
-        f"{phase.gaps.count}: {_time(phase.gaps.total_ms)}",
-        _time(phase.gaps.longest_ms),
+        time_text(phase.busy_ms),
+        time_text(phase.kernels_ms),
+        time_text(copies),
+        f"{phase.gaps.count}: {time_text(phase.gaps.total_ms)}",
+        time_text(phase.gaps.longest_ms),
     )
 
 
@@ -95,10 +96,10 @@ def _table(
     heads = ("TIME", "SHARE", "CALLS", "LONGEST", "BYTES", "NAME")
     rows: list[tuple[str, ...]] = [
         (
-            _time(one.total_ms),
+            time_text(one.total_ms),
             f"{100 * one.total_ms / all_ms:.1f} %" if all_ms else "",
             str(one.count),
-            _time(one.longest_ms),
+            time_text(one.longest_ms),
             size_text(one.copied_bytes) if one.copied_bytes else "",
             _short(one.name),
         )
@@ -116,11 +117,4 @@ def _short(name: str) -> str:
 
 
 def _gaps_text(gaps: Gaps) -> str:
-    return f"{gaps.count} gaps, {_time(gaps.total_ms)}"
-
-
-def _time(ms: float) -> str:
-    """In the unit that it has digits in."""
-    from orin_llm.cli.numbers import amount
-
-    return amount(ms, "ms") if ms >= 1 or ms == 0 else amount(1000 * ms, "µs")
+    return f"{gaps.count} gaps, {time_text(gaps.total_ms)}"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.bench.ratios import Ratio
-from orin_llm.cli.numbers import MISSING, amount, counted
+from orin_llm.cli.numbers import MISSING, counted, time_text
 from orin_llm.cli.quality_view import print_facts
 from orin_llm.cli.table import print_table
 from orin_llm.device.phases import Activity
@@ -60,28 +60,26 @@ def _cells(phase: PhaseFigures) -> tuple[str, ...]:
 
     return (
         str(phase.steps),
-        amount(phase.duration_ms, "ms"),
+        time_text(phase.duration_ms),
         part(phase.compute_ms),
         part(phase.sampling_ms),
         part(phase.host_ms),
-        amount(phase.longest_step_ms, "ms"),
+        time_text(phase.longest_step_ms),
         MISSING if phase.kv_bytes_peak is None else size_text(phase.kv_bytes_peak),
     )
 
 
 def _facts(recorded: Recorded, found: Figures) -> list[tuple[str, str]]:
     requests = counted(found.requests, "request")
-    facts = [("run", f"{recorded.label}: {requests}, {amount(found.wall_ms, 'ms')}")]
-    facts.append(
-        ("requests", f"TTFT {amount(found.ttft_ms, 'ms')}, TPOT {amount(found.tpot_ms, 'ms')}")
-    )
+    facts = [("run", f"{recorded.label}: {requests}, {time_text(found.wall_ms)}")]
+    facts.append(("requests", f"TTFT {time_text(found.ttft_ms)}, TPOT {time_text(found.tpot_ms)}"))
     if found.longest_gap is not None:
         total = sum(found.gaps_ms.values())
         longest = found.longest_gap
         facts.append(
             (
                 "host gaps",
-                f"{amount(total, 'ms')} in all; the longest {amount(longest.duration_ms, 'ms')}: "
+                f"{time_text(total)} in all; the longest {time_text(longest.duration_ms)}: "
                 f"{longest.kind}, step {longest.number}",
             )
         )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from unicodedata import category
 
 from orin_llm.plots.colours import GRID, INK, SERIES, band_colour, series_colour
 
@@ -107,8 +108,12 @@ def new_figure(height_in: float) -> Figure:
 
 
 def shortened(text: str) -> str:
-    """A text of one line that leaves room for the chart."""
-    line = " ".join(text.split())
+    """A text of one line that leaves room for the chart; `?` for what cannot be drawn.
+
+    That is a terminal's control, and the part of a file's name that is no text.
+    """
+    signs = " ".join(text.split())
+    line = "".join("?" if category(sign) in ("Cc", "Cs") else sign for sign in signs)
     return line if len(line) <= _MAX_TEXT else line[: _MAX_TEXT - 1] + "…"
 
 
