@@ -11,11 +11,13 @@ from typing import Any
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.disk import replacing
 from orin_llm.models.store import data_folder
+from orin_llm.profiles.file import profile_text
+from orin_llm.profiles.profile import Profile
 from orin_llm.tune.outcome import Outcome
 from orin_llm.tune.report import About, report
 from orin_llm.tune.report_plots import save_pictures
 
-REPORT, RESULT, STUDY = "report.md", "result.json", "study.sqlite"
+REPORT, RESULT, STUDY, PROFILE = "report.md", "result.json", "study.sqlite", "profile.toml"
 
 
 def default_folder(name: str) -> Path:
@@ -61,7 +63,7 @@ class ReportFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if fresh:
-                for name in (RESULT, STUDY, REPORT):
+                for name in (RESULT, STUDY, REPORT, PROFILE):
                     (self.path / name).unlink(missing_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
@@ -79,6 +81,10 @@ class ReportFolder:
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         """Write a file of the folder; OrinError where it cannot be written."""
         self._write(name, json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+    def write_profile(self, profile: Profile) -> None:
+        """Write a copy of it; OrinError where it cannot be written."""
+        self._write(PROFILE, profile_text(profile))
 
     def _write(self, name: str, text: str) -> None:
         try:

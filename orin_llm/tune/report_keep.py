@@ -56,6 +56,7 @@ def keep(
         evidence = {"machine": machine, "commands": told, "warnings": list(warnings)}
         profile = profile_of(outcome, job.key, fixed, evidence)
         store.save(name, profile)
+        job.folder.write_profile(profile)
     places = {
         "profile_name": name,
         "report": str(job.folder.report),
