@@ -58,7 +58,7 @@ ENTRY = """## Group
 - **Log** See [more](#a-title-with-12) and [pages.md](pages.md).
 - **Trace** None.
 - **Fix** `do it`
-- **Links** a/b.c#12
+- **Links** [a/b.c#12](https://github.com/a/b.c/issues/12)
 - **Doctor** `power mode`, `GPU`
 """
 
@@ -88,7 +88,7 @@ def test_an_entry_is_read_with_all_its_parts() -> None:
         ("- **Trace**", "- **Traces**", "expected `- "),
         ("- **Trace** None.", "- **Log** None.", "each once"),
         ("`other`", "other", "Messages: expected code"),
-        ("a/b.c#12", "issue 12", "Links: expected owner/repo#number"),
+        ("[a/b.c#12]", "[a/b.c#13]", "Links: expected [owner/repo#1](its address)"),
         ("## Group", ENTRY, "two entries are named a-title-with-12"),
     ],
 )

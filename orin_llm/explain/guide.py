@@ -9,7 +9,7 @@ An entry is a heading of the third level and a list whose items begin with a lab
     - **Log** …          what to look for in the log
     - **Trace** …        what to look at in a trace or in the sensors
     - **Fix** …          what to do
-    - **Links** owner/repo#1     threads of others
+    - **Links** [a/b#1](https://…)   threads of others
     - **Doctor** `check`         checks of `orin-llm doctor` that find it
 
 Also, Messages, Links and Doctor may be missing.
@@ -32,7 +32,10 @@ _LABELS = ("Symptom", "Also", "Messages", "Log", "Trace", "Fix", "Links", "Docto
 _NEEDED = ("Symptom", "Log", "Trace", "Fix")
 _ITEM = re.compile(r"- \*\*(\w+)\*\* (.+)")
 _LINK = re.compile(r"\[([^]]+)\]\(([^)#]*)(?:#([^)]*))?\)")
-_THREAD = re.compile(r"([\w.-]+/[\w.-]+)#(\d+)")
+_THREAD = re.compile(
+    r"\[(?P<repo>[\w.-]+/[\w.-]+)#(?P<n>\d+)\]"
+    r"\((https://github\.com/(?P=repo)/issues/(?P=n))\)"
+)
 
 
 @dataclass(frozen=True)
@@ -172,5 +175,5 @@ def _code(title: str, label: str, between: str, parts: dict[str, str]) -> tuple[
 def _address(title: str, link: str) -> str:
     match = _THREAD.fullmatch(link)
     if match is None:
-        raise ValueError(f"{title}: Links: expected owner/repo#number, found {link!r}")
-    return f"https://github.com/{match[1]}/issues/{match[2]}"
+        raise ValueError(f"{title}: Links: expected [owner/repo#1](its address), found {link!r}")
+    return match[3]
