@@ -57,7 +57,8 @@ class Stub:
         slots: requests that are answered at the same time; others wait. 0: no limit.
         each_ms: that every other running request adds to a gap.
         most_tokens: of an answer, however many are asked for; 0: no limit.
-        usage: tell how many tokens there are; cached: of the prompt, found in a cache.
+        usage: tell how many tokens there are in a stream; counts: in an answer in one piece.
+        cached: tokens of the prompt, found in a cache.
         refuses: fields of a body that are answered with 400.
         key: that a client has to know.
         models: that it says it has; None: it knows no such path.
@@ -75,6 +76,7 @@ class Stub:
     each_ms: float = 0.0
     most_tokens: int = 0
     usage: bool = True
+    counts: bool = True
     cached: int = 0
     refuses: tuple[str, ...] = ()
     key: str = ""
@@ -149,6 +151,10 @@ class Stub:
             writer.write(error_reply(404, "no such path"))
         elif wrong := [name for name in self.refuses if name in asked.body]:
             writer.write(error_reply(400, f"unknown field {wrong[0]}"))
+        elif not asked.body.get("stream"):
+            usage = {"usage": {"prompt_tokens": asked.prompt_tokens, "completion_tokens": 1}}
+            text = {"choices": [{"text": "word", "message": {"content": "word"}}]}
+            writer.write(json_reply({**text, **(usage if self.counts else {})}))
         else:
             async with self._slots:
                 self.running += 1

@@ -125,10 +125,20 @@ def test_each_engine_has_a_sweep_of_its_own_and_two_loads_are_none() -> None:
     assert sweeps([]) == []
 
 
-def test_a_load_at_which_all_failed_is_no_point_of_a_sweep() -> None:
-    none = replace(result(64, 10), figures={}, latency={})
-    (sweep,) = sweeps([*(result(n, 20 + n) for n in (1, 2, 4)), none])
-    assert [point.load for point in sweep.points] == [1, 2, 4]
+def test_a_load_at_which_requests_failed_is_no_point_and_is_named() -> None:
+    """A server that turns requests away is quick with the others."""
+    good = [result(n, 20 + 5 * n) for n in (1, 2, 4, 8)]
+    none = replace(result(64, 10), figures={}, latency={}, failed=64)
+    some = replace(result(16, 1), failed=1)
+    (sweep,) = sweeps([*good, none, some])
+    assert [point.load for point in sweep.points] == [1, 2, 4, 8]
+    assert sweep.failed_loads == (16, 64)
+    assert sweep.text == (
+        "the knee is at 4 requests at once (left out, for requests failed: 16, 64); "
+        "memory allows 7 requests at once"
+    )
+    (sweep,) = sweeps([good[0], none, some])
+    assert sweep.text.startswith("no knee can be told (left out")
 
 
 def test_markdown_and_json_tell_the_knee_of_a_sweep_and_nothing_of_single_loads() -> None:

@@ -206,21 +206,21 @@ def test_a_server_that_cannot_be_asked_is_an_error_that_says_what_to_do(
 
 def test_how_words_are_counted_is_learned_from_the_server() -> None:
     """The stub's template has 11 tokens, and every word has two."""
-    its = found(Stub())
-    assert its.count.per_word == pytest.approx(2)
-    assert its.tells_usage and its.settings["tells_usage"]
-    assert its.count.tokens(its.count.words(500)) == pytest.approx(500, abs=1)
+    for its in (found(Stub()), found(Stub(usage=False))):
+        assert its.count.per_word == pytest.approx(2)
+        assert its.count.tokens(its.count.words(500)) == pytest.approx(500, abs=1)
 
 
 def test_what_a_server_does_not_do_is_said_before_it_is_measured() -> None:
     told = Told()
-    its = found(Stub(usage=False, refuses=("ignore_eos",)), told=told)
+    its = found(Stub(usage=False, counts=False, refuses=("ignore_eos",)), told=told)
     assert told.messages == [
         "the server knows no ignore_eos: answers may be shorter than asked for",
-        "the server does not tell how many tokens there are: a word is taken for one, and an event "
-        "for one",
+        "the server does not tell how many tokens an answer has: events are counted",
+        "the server does not tell how many tokens a prompt has: words are counted",
     ]
     assert (its.settings["ignores_eos"], its.settings["tells_usage"]) == (False, False)
+    assert found(Stub()).settings["tells_usage"]
 
 
 def test_progress_counts_requests_up_to_all_of_them() -> None:

@@ -78,6 +78,8 @@ class Sweep:
         engine: the contender's name.
         load_name: the setting that varies, one of LOADS.
         memory_allows: requests at once that the memory arithmetic allows; None: nothing tells.
+        failed_loads: those with requests that failed; they are no points, for a server that turns
+            requests away is quick with the others.
     """
 
     label: str
@@ -85,6 +87,7 @@ class Sweep:
     load_name: str
     points: tuple[LoadPoint, ...]
     memory_allows: int | None = None
+    failed_loads: tuple[float, ...] = ()
 
     @property
     def knee(self) -> Knee | None:
@@ -103,6 +106,9 @@ class Sweep:
                 if knee.passed
                 else (f"no knee up to {load}: throughput still pays there")
             )
+        if self.failed_loads:
+            loads = ", ".join(f"{load:g}" for load in self.failed_loads)
+            said += f" (left out, for requests failed: {loads})"
         if self.memory_allows is not None:
             said += f"; memory allows {_requests(self.memory_allows)} at once"
         return said
@@ -118,41 +124,45 @@ def _requests(count: float) -> str:
 
 def sweeps(results: Sequence[Result]) -> list[Sweep]:
     """The results that are sweeps of LEAST_POINTS loads or more; those of a kind together."""
-    kinds: dict[str, list[tuple[LoadPoint, Result]]] = {}
-    names: dict[str, str] = {}
+    found: list[Sweep] = []
+    left = list(results)
     for name in LOADS:
-        taken = {id(result) for kind in kinds.values() for _, result in kind}
-        found: dict[str, list[tuple[LoadPoint, Result]]] = {}
-        for result in results:
-            point = _point(result, name)
-            if point is not None and id(result) not in taken:
-                found.setdefault(_kind(result, name), []).append((point, result))
-        for kind, members in found.items():
-            if len({point.load for point, _ in members}) >= LEAST_POINTS:
-                kinds[f"{name} {kind}"] = members
-                names[f"{name} {kind}"] = name
-    return [_sweep(names[kind], members) for kind, members in kinds.items()]
+        kinds: dict[str, list[Result]] = {}
+        for result in left:
+            if isinstance(result.workload.get(name), (int, float)):
+                kinds.setdefault(_kind(result, name), []).append(result)
+        for members in kinds.values():
+            if len({_load(member, name) for member in members}) >= LEAST_POINTS:
+                found.append(_sweep(name, members))
+                left = [result for result in left if not any(result is m for m in members)]
+    return found
 
 
-def _sweep(load_name: str, members: Sequence[tuple[LoadPoint, Result]]) -> Sweep:
-    ordered = sorted(members, key=lambda member: member[0].load)
-    first = ordered[0][1]
-    allowed = {result.memory_allows for _, result in ordered}
+def _sweep(load_name: str, members: Sequence[Result]) -> Sweep:
+    ordered = sorted(members, key=lambda result: _load(result, load_name))
+    first = ordered[0]
+    points = [(result, _point(result, load_name)) for result in ordered]
+    allowed = {result.memory_allows for result in ordered}
     return Sweep(
         label=_common(first.workload, load_name),
         engine=str(first.engine["name"]),
         load_name=load_name,
-        points=tuple(point for point, _ in ordered),
+        points=tuple(point for _, point in points if point is not None),
         memory_allows=allowed.pop() if len(allowed) == 1 else None,
+        failed_loads=tuple(_load(result, load_name) for result, point in points if point is None),
     )
 
 
 def _point(result: Result, load_name: str) -> LoadPoint | None:
-    load = result.workload.get(load_name)
+    """None where requests failed."""
     throughput, latency = result.figures.get(THROUGHPUT), result.latency.get(LATENCY)
-    if not isinstance(load, (int, float)) or throughput is None or latency is None:
+    if result.failed or throughput is None or latency is None:
         return None
-    return LoadPoint(float(load), throughput.median, latency.mean)
+    return LoadPoint(_load(result, load_name), throughput.median, latency.mean)
+
+
+def _load(result: Result, load_name: str) -> float:
+    return float(str(result.workload[load_name]))
 
 
 def _kind(result: Result, load_name: str) -> str:

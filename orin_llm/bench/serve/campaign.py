@@ -69,11 +69,10 @@ class ServeCampaign:
 
 @dataclass(frozen=True)
 class Found:
-    """A server that was found out about: how it is asked, and how it counts words."""
+    """A server that was found out about: how it is asked, and how many tokens words are."""
 
     client: Client
     count: WordCount
-    tells_usage: bool
 
     @property
     def settings(self) -> dict[str, object]:
@@ -85,7 +84,7 @@ class Found:
             "model": client.model,
             "server": client.server,
             "ignores_eos": "ignore_eos" in client.extras,
-            "tells_usage": self.tells_usage,
+            "tells_usage": client.tells_usage,
         }
 
 
@@ -109,17 +108,16 @@ def find_server(campaign: ServeCampaign, session: Session, report: Reporter) -> 
             client = replace(client, model=_first_model(client, session, report))
         draw = random.Random(f"{campaign.seed} words")
         client = session.call(client.taught(word_prompt(draw, _FEW)))
-        count, tells = _count_words(client, campaign.loads, session, draw)
+        count = _count_words(client, campaign.loads, session, draw)
     except Failure as failure:
         raise OrinError(f"{campaign.address}: {failure}{_advice(failure)}") from None
     if "ignore_eos" not in client.extras:
         report.message("the server knows no ignore_eos: answers may be shorter than asked for")
-    if not tells:
-        report.message(
-            "the server does not tell how many tokens there are: a word is taken for one, and an "
-            "event for one"
-        )
-    return Found(client, count, tells)
+    if not client.tells_usage:
+        report.message("the server does not tell how many tokens an answer has: events are counted")
+    if count is None:
+        report.message("the server does not tell how many tokens a prompt has: words are counted")
+    return Found(client, count or WordCount(0.0, 1.0))
 
 
 def _advice(failure: Failure) -> str:
@@ -148,19 +146,24 @@ def _first_model(client: Client, session: Session, report: Reporter) -> str:
 
 def _count_words(
     client: Client, loads: Sequence[Load], session: Session, draw: random.Random
-) -> tuple[WordCount, bool]:
-    """How many tokens words are, and whether the server tells."""
+) -> WordCount | None:
+    """How many tokens words are; None where the server does not tell, and where nobody asks."""
     longest = max(load.longest_prompt for load in loads)
+    if not longest:
+        return WordCount(0.0, 1.0)
     words = (_FEW, _FEW + max(32, min(_MANY, longest)))
     tokens: list[int] = []
     for number in words:
-        told = session.call(client.ask(word_prompt(draw, number), 1)).usage.prompt
+        try:
+            told = session.call(client.prompt_tokens(word_prompt(draw, number)))
+        except Failure as failure:
+            if failure.kind in ("connect", "timeout", "disconnect"):
+                raise
+            told = None
         if told is None:
-            return WordCount(0.0, 1.0), False
+            return None
         tokens.append(told)
-        if not longest:
-            return WordCount(0.0, 1.0), True
-    return WordCount.of(words, tokens), True
+    return WordCount.of(words, tokens)
 
 
 def measure_server(

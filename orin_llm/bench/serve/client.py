@@ -10,7 +10,7 @@ from typing import Any
 
 from orin_llm import __version__
 from orin_llm.bench.records import RequestRecord
-from orin_llm.bench.serve.answer import Answer, parse_object, refusal
+from orin_llm.bench.serve.answer import Answer, Usage, parse_object, refusal
 from orin_llm.bench.serve.exchange import Place
 from orin_llm.bench.serve.failure import Failure
 from orin_llm.bench.serve.prompts import Prompt
@@ -73,6 +73,7 @@ class Client:
         body: what the user wants to be in every body.
         timeout_s: of one request.
         server: what it calls itself in its answers' headers, or "".
+        tells_usage: whether streams tell how many tokens there are.
     """
 
     place: Place
@@ -83,6 +84,7 @@ class Client:
     body: Mapping[str, Any] = field(default_factory=dict)
     timeout_s: float = 300.0
     server: str = ""
+    tells_usage: bool = False
 
     def __post_init__(self) -> None:
         if not (self.key.isascii() and self.key.isprintable()):
@@ -90,13 +92,24 @@ class Client:
 
     async def models(self) -> list[str]:
         """The names of the models that the server has. Raises Failure."""
-        reader = _WholeBody()
-        request = self._head("GET", "/models", None)
-        await self.place.send(request, reader, self.timeout_s, lambda _: None)
-        listed = parse_object(bytes(reader.body)).get("data")
+        listed = (await self._whole(self._head("GET", "/models", None))).get("data")
         models = listed if isinstance(listed, list) else []
         names = (model.get("id") for model in models if isinstance(model, dict))
         return [name for name in names if isinstance(name, str) and name]
+
+    async def prompt_tokens(self, prompt: Prompt) -> int | None:
+        """How many tokens a prompt has; None where the server does not tell. Raises Failure.
+
+        Asked in one piece: some servers count tokens there, and not in a stream.
+        """
+        usage = Usage()
+        usage.read((await self._whole(self._request(prompt, 1, stream=False))).get("usage"))
+        return usage.prompt
+
+    async def _whole(self, request: bytes) -> dict[str, Any]:
+        reader = _WholeBody()
+        await self.place.send(request, reader, self.timeout_s, lambda _: None)
+        return parse_object(bytes(reader.body))
 
     async def taught(self, prompt: Prompt) -> Client:
         """This client with the extras that the server takes. Raises Failure where it takes none."""
@@ -112,7 +125,8 @@ class Client:
                     raise
                 refused = refused or failure
             else:
-                return replace(client, server=answer.server)
+                tells = answer.usage.prompt is not None and answer.usage.answer is not None
+                return replace(client, server=answer.server, tells_usage=tells)
         assert refused is not None
         raise refused
 
@@ -156,16 +170,18 @@ class Client:
             told=usage.prompt is not None and bool(usage.answer),
         )
 
-    def _request(self, prompt: Prompt, max_tokens: int) -> bytes:
+    def _request(self, prompt: Prompt, max_tokens: int, *, stream: bool = True) -> bytes:
         asked: dict[str, Any] = {
             "model": self.model,
             **prompt.content(self.endpoint),
             "max_tokens": max_tokens,
             "temperature": 0,
-            "stream": True,
+            "stream": stream,
             **self.extras,
             **self.body,
         }
+        if not stream:
+            asked.pop("stream_options", None)  # has no place there
         return self._head("POST", ENDPOINTS[self.endpoint], json.dumps(asked).encode())
 
     def _head(self, method: str, path: str, body: bytes | None) -> bytes:
@@ -201,7 +217,7 @@ class _WholeBody:
     def push(self, at_ms: float, data: bytes) -> None:
         self.body += self._response.push(data)
         if len(self.body) > self._MAX_BYTES:
-            raise Failure("too long", f"a list of models of more than {self._MAX_BYTES} bytes")
+            raise Failure("too long", f"an answer of more than {self._MAX_BYTES} bytes")
         if self._response.done:
             self._conclude()
 
