@@ -12,20 +12,24 @@ import pytest
 from fakes import boards
 from processes import CLI, environment, interrupt, run, start
 from trace_event_format import check_events, read_trace_file, slices
+from typer.testing import CliRunner
+
+from orin_llm.cli.main import app
 
 QUICK = ("-p", "40", "-n", "12", "-t", "1", "--chunk-size", "16", "--warmup", "0")
 
 
-def trace(
-    model: Path, folder: Path, *arguments: str, on: boards.Machine | None = None
-) -> tuple[int, str, str]:
-    command = [*CLI, "trace", "-m", str(model), *arguments]
-    variables = {}
-    if on is not None:
-        command += ["--root", str(on.root)]
-        variables["PATH"] = on.path
-    done = run(command, env=environment(**variables), cwd=folder)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture(autouse=True)
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def trace(model: Path, *arguments: str, on: boards.Machine | None = None) -> tuple[int, str, str]:
+    """In this process."""
+    flags = [] if on is None else ["--root", str(on.root)]
+    variables = {} if on is None else {"PATH": on.path}
+    done = CliRunner().invoke(app, ["trace", "-m", str(model), *arguments, *flags], env=variables)
+    return done.exit_code, done.stdout, done.stderr
 
 
 def values(events: list[dict[str, Any]], counter: str) -> set[float]:
@@ -34,7 +38,7 @@ def values(events: list[dict[str, Any]], counter: str) -> set[float]:
 
 def test_a_run_on_a_board_is_a_trace_and_a_picture(tiny_model: Path, tmp_path: Path) -> None:
     board = boards.jetson(tmp_path / "board", boards.AGX_64_JP6)
-    code, out, err = trace(tiny_model, tmp_path, *QUICK, "--picture", "t.png", on=board)
+    code, out, err = trace(tiny_model, *QUICK, "--picture", "t.png", on=board)
     assert code == 0, err
     assert err.splitlines() == [
         "single p40 n12, traced",
@@ -59,7 +63,7 @@ def test_a_run_on_a_board_is_a_trace_and_a_picture(tiny_model: Path, tmp_path: P
 
 
 def test_figures_are_those_of_the_steps(tiny_model: Path, tmp_path: Path) -> None:
-    code, out, err = trace(tiny_model, tmp_path, *QUICK, "--json", "-q", "-o", "a.json")
+    code, out, err = trace(tiny_model, *QUICK, "--json", "-q", "-o", "a.json")
     assert (code, err) == (0, "")
     found = json.loads(out)
     prefill, decode = found["prefill"], found["decode"]
@@ -82,7 +86,7 @@ def test_figures_are_those_of_the_steps(tiny_model: Path, tmp_path: Path) -> Non
 def test_requests_at_once_have_lanes_of_their_own(tiny_model: Path, tmp_path: Path) -> None:
     flags = ("interference", "-np", "2", "-p", "8", "-n", "60", "--long-prompt", "100")
     more = ("--short-prompt", "8", "-t", "1", "--chunk-size", "16", "--no-readings", "-q")
-    code, _, err = trace(tiny_model, tmp_path, *flags, *more)
+    code, _, err = trace(tiny_model, *flags, *more)
     assert code == 0, err
     events = read_trace_file(tmp_path / "trace.json")["traceEvents"]
     check_events(events)
@@ -94,7 +98,7 @@ def test_requests_at_once_have_lanes_of_their_own(tiny_model: Path, tmp_path: Pa
 
 
 def test_several_streams_are_concurrent_as_for_bench(tiny_model: Path, tmp_path: Path) -> None:
-    code, out, _ = trace(tiny_model, tmp_path, *QUICK, "-np", "3", "--no-readings", "-q")
+    code, out, _ = trace(tiny_model, *QUICK, "-np", "3", "--no-readings", "-q")
     assert code == 0 and "concurrent ×3 p40 n12: 3 requests" in out
 
 
@@ -117,7 +121,7 @@ def test_several_streams_are_concurrent_as_for_bench(tiny_model: Path, tmp_path:
 def test_what_cannot_be_is_said_before_anything_is_loaded(
     tiny_model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    code, out, err = trace(tiny_model, tmp_path, *arguments)
+    code, out, err = trace(tiny_model, *arguments)
     assert (code, out) == (2, "") and message in err, err
     assert not list(tmp_path.iterdir())
 
@@ -125,9 +129,9 @@ def test_what_cannot_be_is_said_before_anything_is_loaded(
 def test_a_file_that_is_there_stays_unless_forced(tiny_model: Path, tmp_path: Path) -> None:
     kept = tmp_path / "trace.json"
     kept.write_text("mine")
-    code, _, err = trace(tiny_model, tmp_path, *QUICK)
+    code, _, err = trace(tiny_model, *QUICK)
     assert code == 2 and "--force" in err and kept.read_text() == "mine"
-    code, _, _ = trace(tiny_model, tmp_path, *QUICK, "--force", "-q")
+    code, _, _ = trace(tiny_model, *QUICK, "--force", "-q")
     assert code == 0 and kept.read_text() != "mine"
 
 
@@ -149,9 +153,7 @@ def test_ctrl_c_keeps_what_was_seen(smollm2: Path, tmp_path: Path) -> None:
 
 
 def test_the_cost_of_tracing_is_told_by_pairs_of_runs(tiny_model: Path, tmp_path: Path) -> None:
-    code, out, err = trace(
-        tiny_model, tmp_path, *QUICK, "--cost", "3", "--json", "--interval", "10"
-    )
+    code, out, err = trace(tiny_model, *QUICK, "--cost", "3", "--json", "--interval", "10")
     assert code == 0 and not list(tmp_path.iterdir())
     turns = [line.partition(": ")[2] for line in err.splitlines()]
     assert sorted(turns) == ["not traced"] * 3 + ["traced"] * 3
@@ -160,14 +162,15 @@ def test_the_cost_of_tracing_is_told_by_pairs_of_runs(tiny_model: Path, tmp_path
     for ratio in found["traced_over_not"].values():
         assert ratio["count"] == 3 and ratio["low"] < ratio["mean"] < ratio["high"]
     for flags in (["--no-readings"], ["--nsys", "print"]):
-        code, out, err = trace(tiny_model, tmp_path, *QUICK, "--cost", "3", *flags)
+        code, out, err = trace(tiny_model, *QUICK, "--cost", "3", *flags)
         assert (code, out) == (2, "") and "--cost" in err
 
 
 def test_the_commands_for_nsys_run_this_very_command(tiny_model: Path, tmp_path: Path) -> None:
-    code, out, _ = trace(tiny_model, tmp_path, *QUICK, "-o", "a b.json", "--nsys", "print")
-    assert code == 0 and not list(tmp_path.iterdir())
-    profile, export, summarize = map(shlex.split, out.splitlines())
+    flags = ["-m", str(tiny_model), *QUICK, "-o", "a b.json", "--nsys", "print"]
+    printed = run([*CLI, "trace", *flags], env=environment(), cwd=tmp_path)
+    assert printed.returncode == 0 and not list(tmp_path.iterdir())
+    profile, export, summarize = map(shlex.split, printed.stdout.splitlines())
     assert profile[:2] == ["nsys", "profile"] and "--output=a b" in profile
     command = profile[profile.index("-m") - 1 :]
     assert command[-1] == "--nsys=off" and "--output=a b.sqlite" in export
