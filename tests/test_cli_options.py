@@ -31,7 +31,7 @@ def test_flag_defaults_are_the_engines() -> None:
 
 def test_defaults_of_windows_are_those_of_the_library() -> None:
     assert TextOptions().ctx_size == WINDOW_TOKENS
-    assert ComputeOptions().config(WINDOW_TOKENS) == EngineConfig(n_ctx=WINDOW_TOKENS)
+    assert ComputeOptions().config(WINDOW_TOKENS, "m") == EngineConfig(n_ctx=WINDOW_TOKENS)
     assert CollectOptions().output_frequency == SAVE_EVERY
     for options in (TextOptions, CollectOptions):
         assert get_type_hints(options, include_extras=True)["ctx_size"].__metadata__[0].min == (
@@ -53,7 +53,7 @@ def test_flags_reach_the_engine() -> None:
     assert (config.kv_type, config.chunk_size, config.hooks.enabled) == ("q8_0", 32, frozenset())
     config = EngineOptions(cpus="0,1", flash="on").config()
     assert (config.cpus, config.flash_attention) == ("0-1", "on")
-    assert ComputeOptions(flash="off").config(64).flash_attention == "off"
+    assert ComputeOptions(flash="off").config(64, "m").flash_attention == "off"
     sampling = SamplingOptions(0.1, 2, 0.3, 0.4, 5, 1.6, 0.7, 0.8, "llama").params()
     assert sampling == SamplingParams(
         temperature=0.1,

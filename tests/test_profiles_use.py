@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from orin_llm.cli.bench_options import EnginesOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import EngineOptions
+from orin_llm.cli.window_options import ComputeOptions
 from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import EngineConfig
 from orin_llm.errors import UsageError
@@ -167,6 +168,15 @@ def test_bench_takes_what_it_does_not_sweep_from_the_profile(command: Command) -
         (64, 3, "q8_0"),
         (256, 3, "q8_0"),
     ]
+
+
+def test_what_judges_a_model_takes_a_profile_only_when_it_is_named(command: Command) -> None:
+    model = str(command.model)
+    assert ComputeOptions().config(64, model) == EngineConfig(n_ctx=64)
+    config = ComputeOptions(profile="tuned", threads=2).config(64, model)
+    assert (config.chunk_size, config.kv_type, config.threads, config.max_batch) == (
+        128, "q8_0", 2, EngineConfig().max_batch,
+    )  # fmt: skip
 
 
 def test_the_key_of_a_board_is_its_module_mode_and_clocks(

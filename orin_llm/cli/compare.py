@@ -69,13 +69,13 @@ def compare(
     source: BaseLogits | Side
     if ref.logits is None:
         corpus = text.corpus()
-        source, ours = _two_sides(reference, model, text.ctx_size, compute, ref)
+        source, ours = _two_sides(reference, model, text.ctx_size, compute, ref, quiet)
     else:
         if model is not None:
             raise UsageError("--logits is the reference: name one model, not two")
         _refuse_given(ctx, ("text", "encoding", "ctx_size"), "the file of --logits brings its own")
         _refuse_given(ctx, ("ref_kv_type", "ref_hooks", "ref_gpu_layers"), "--logits is as it is")
-        source, ours = _file_and_side(ref.logits, reference, compute)
+        source, ours = _file_and_side(ref.logits, reference, compute, quiet)
     with reporter(quiet) as report:
         found = compare_models(
             source,
@@ -100,14 +100,20 @@ def compare(
 
 
 def _two_sides(
-    reference: str, model: str | None, ctx_size: int, compute: ComputeOptions, ref: ReferenceOptions
+    reference: str,
+    model: str | None,
+    ctx_size: int,
+    compute: ComputeOptions,
+    ref: ReferenceOptions,
+    quiet: bool,
 ) -> tuple[Side, Side]:
     """The reference and the model; UsageError where they are the same."""
     from orin_llm.models.store import resolve
     from orin_llm.quality.compare import Side
 
     source = Side(resolve(reference), compute.reference_config(ctx_size, ref))
-    ours = Side(source.path if model is None else resolve(model), compute.config(ctx_size))
+    name = reference if model is None else model
+    ours = Side(resolve(name), compute.config(ctx_size, name, quiet=quiet))
     if source == ours:
         raise UsageError(
             "the model and the reference are the same: name another model, or say what is "
@@ -116,14 +122,16 @@ def _two_sides(
     return source, ours
 
 
-def _file_and_side(logits: Path, model: str, compute: ComputeOptions) -> tuple[BaseLogits, Side]:
+def _file_and_side(
+    logits: Path, model: str, compute: ComputeOptions, quiet: bool
+) -> tuple[BaseLogits, Side]:
     """The same, of a file in place of the reference, which says how long windows are."""
     from orin_llm.models.store import resolve
     from orin_llm.quality.base_logits import BaseLogits
     from orin_llm.quality.compare import Side
 
     base = BaseLogits.read(logits)
-    return base, Side(resolve(model), compute.config(base.tokens.shape[1]))
+    return base, Side(resolve(model), compute.config(base.tokens.shape[1], model, quiet=quiet))
 
 
 def _refuse_given(ctx: typer.Context, names: tuple[str, ...], why: str) -> None:

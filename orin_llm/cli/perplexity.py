@@ -61,7 +61,7 @@ def perplexity(
     from orin_llm.models.store import resolve
     from orin_llm.quality.windows import Windows
 
-    config = compute.config(text.ctx_size)
+    config = compute.config(text.ctx_size, model, quiet=quiet)
     corpus = text.corpus()
     path = resolve(model)
     if save_logits is not None:

@@ -53,6 +53,24 @@ def profile_settings(options: ProfiledOptions, *, quiet: bool) -> dict[str, int 
     return {name: value for name, value in use.profile.values.items() if name not in given}
 
 
+def named_settings(
+    options: Any, model: str, profile: str, gpu_layers: int, *, quiet: bool
+) -> dict[str, int | str]:
+    """Settings of the profile that is named, where the group's flags say nothing; told on stderr
+    unless `quiet`.
+
+    Raises:
+        UsageError: it cannot be used.
+        ModelFileError: the model is missing or damaged.
+    """
+    from orin_llm.models.store import resolve
+    from orin_llm.profiles.here import named
+
+    use, given = named(profile, resolve(model), gpu_layers), given_fields(options)
+    _tell(use.told(given), quiet)
+    return {name: value for name, value in use.profile.values.items() if name not in given}
+
+
 def _wanted(options: ProfiledOptions) -> str | bool | None:
     """The profile that is named; None: the one that fits; False: none. The command line wins."""
     if options.profile is None or not options.no_profile:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from orin_llm.cli.option_groups import NOTHING_GIVEN, Given
 from orin_llm.cli.options import (
     MODEL,
     FlashFlag,
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from orin_llm.quality.texts import Corpus
 
 REFERENCE, REPORT = "Reference", "Report"
+# Settings of a profile that matter where a window at a time is computed.
+_OF_WINDOWS = frozenset(
+    ("chunk_size", "page_size", "threads", "cpus", "kv_type", "flash_attention", "kernels")
+)
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,35 @@ class ComputeOptions:
             help="Compute what counts one token in a step, as an answer is, not as a prompt.",
         ),
     ] = False
+    profile: Annotated[
+        str | None,
+        flag(
+            "--profile",
+            panel=MODEL,
+            metavar="NAME|FILE",
+            help="Tuned settings for what is not given here; none if not given.",
+        ),
+    ] = None
+    given: Given = NOTHING_GIVEN
 
-    def config(self, ctx_size: int) -> EngineConfig:
-        """The engine's configuration; UsageError where a value cannot be."""
-        return self._config(ctx_size, self.kv_type, self.hooks, self.gpu_layers)
+    def config(self, ctx_size: int, model: str, *, quiet: bool = False) -> EngineConfig:
+        """The engine's configuration, and a profile's that is named where the flags say nothing.
+
+        What judges a model takes no profile by itself: it says the same on every machine.
+
+        Raises:
+            UsageError: a value cannot be, or no such profile is there.
+            ModelFileError: the profile's model is missing or damaged.
+        """
+        from orin_llm.cli.profile_use import named_settings
+
+        config = self._config(ctx_size, self.kv_type, self.hooks, self.gpu_layers)
+        if self.profile is None:
+            return config
+        tuned: dict[str, Any] = named_settings(
+            self, model, self.profile, self.gpu_layers, quiet=quiet
+        )
+        return replace(config, **{name: v for name, v in tuned.items() if name in _OF_WINDOWS})
 
     def reference_config(self, ctx_size: int, reference: ReferenceOptions) -> EngineConfig:
         """The same, of what it is compared with."""
