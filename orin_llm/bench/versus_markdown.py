@@ -24,6 +24,7 @@ _NAMES = {
     "requests_per_s": "requests/s",
     "ttft_ms": "TTFT ms",
     "tpot_ms": "TPOT ms",
+    "joules_per_token": "J/token",
 }
 _WHOLE = ("output_tokens_per_s", "total_tokens_per_s", "requests_per_s")
 
