@@ -99,6 +99,18 @@ def test_tpot_is_shown_against_the_depth_with_a_line_for_each_other_setting() ->
     }
 
 
+def test_of_many_lines_those_are_drawn_that_differ_least_and_the_caption_says_which() -> None:
+    many = product((100, 200), (0, 1000, 2000), (1, 2, 3, 4, 5, 6))
+    results = [result(prompt=p, depth=d, streams=s) for p, d, s in many]
+    picture = pictures(report(*results))[0]
+    assert picture.name == "ttft-by-prompt-tokens"
+    assert picture.caption.endswith("Of 18 lines those with streams 1.")
+    assert list(lines(picture.draw())) == [f"orin-llm all, depth {d}" for d in (0, 1000, 2000)]
+    by_load = next(p for p in pictures(report(*results)) if p.name.startswith("throughput"))
+    assert "The tables tell it of each." in by_load.caption
+    assert len(lines(by_load.draw())) == 6
+
+
 @pytest.mark.parametrize("setting", ["chunk_size", "page_size", "threads"])
 def test_a_setting_of_the_engine_that_varies_is_an_axis(setting: str) -> None:
     found = drawn(*(result(engine={**OURS, setting: value}) for value in (1, 2, 4)))
@@ -276,3 +288,11 @@ def test_a_folder_that_cannot_be_is_told_before_anything_is_measured(tmp_path: P
             require_folder(path)
     with pytest.raises(OrinError, match="--plot /proc/plots"):
         require_folder(Path("/proc/plots"))
+
+
+def test_lines_of_engines_with_other_settings_are_few_in_the_end() -> None:
+    """The first line has no page size, by which all of the others differ."""
+    engines = [STOCK, *({**STOCK, "page_size": 2**n} for n in range(MOST_OF_A_KIND + 1))]
+    results = [result(prompt=p, engine=e) for p, e in product((100, 200), engines)]
+    figure = drawn(*results)["ttft-by-prompt-tokens"]
+    assert list(lines(figure)) == ["stock"]

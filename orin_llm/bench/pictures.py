@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from orin_llm.bench.device_pictures import device_pictures
 from orin_llm.bench.gap_pictures import gap_pictures
 from orin_llm.bench.knee import LOADS, Sweep, sweeps
-from orin_llm.bench.picture import Picture
+from orin_llm.bench.picture import MOST_OF_A_KIND, Picture, left_out
 from orin_llm.bench.result import Report, Result
 from orin_llm.bench.start_result import StartResult
 from orin_llm.plots.charts import Bars, Mark, Series, bar_chart, line_chart
@@ -67,8 +67,11 @@ def _against(axis: _Axis, results: Sequence[Result]) -> Iterator[Picture]:
         x = settings.pop(axis.setting, None)
         if isinstance(x, (int, float)):
             lines.setdefault(tuple(settings.items()), {})[x] = result
-    drawn = {key: points for key, points in lines.items() if len(points) > 1}
-    names = _line_names([dict(key) for key in drawn])
+    long_enough = [key for key, points in lines.items() if len(points) > 1]
+    few, fixed = _few([dict(key) for key in long_enough])
+    drawn = {key: lines[key] for key in long_enough if dict(key) in few}
+    names = _line_names(few)
+    only = f" Of {len(long_enough)} lines those with {', '.join(fixed)}." if fixed else ""
     for figure in axis.figures:
         series = [
             Series(name, sorted(points), [_median(points[x], figure) for x in sorted(points)])
@@ -79,8 +82,19 @@ def _against(axis: _Axis, results: Sequence[Result]) -> Iterator[Picture]:
             yield Picture(
                 f"{figure.removesuffix('_ms')}-by-{axis.setting.replace('_', '-')}",
                 _drawer(series, title, axis.label, f"{_FIGURES[figure]}, ms", log_x=axis.log),
-                "Medians of all requests.",
+                f"Medians of all requests.{only}",
             )
+
+
+def _few(lines: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[str]]:
+    """MOST_OF_A_KIND lines at most: settings that vary most keep their first value. And which."""
+    fixed: list[str] = []
+    while len(lines) > MOST_OF_A_KIND:
+        values = {name: list(dict.fromkeys(line.get(name) for line in lines)) for name in lines[0]}
+        name = max(values, key=lambda one: len(values[one]))
+        lines = [line for line in lines if line.get(name) == values[name][0]]
+        fixed.append(f"{name} {values[name][0]}")
+    return lines, fixed
 
 
 def _settings(result: Result) -> dict[str, object]:
@@ -138,6 +152,7 @@ def _load_pictures(load: str, found: Sequence[Sweep]) -> Iterator[Picture]:
     """Throughput with the knee, and what it costs."""
     x_label = "requests per second" if load == "rate_per_s" else "requests at once"
     what = "rate" if load == "rate_per_s" else "concurrency"
+    n_all, found = len(found), found[:MOST_OF_A_KIND]
     alike = len({sweep.label for sweep in found}) == 1
     names = [sweep.engine if alike else f"{sweep.engine}, {sweep.label}" for sweep in found]
     places = [[point.load for point in sweep.points] for sweep in found]
@@ -146,10 +161,10 @@ def _load_pictures(load: str, found: Sequence[Sweep]) -> Iterator[Picture]:
         for sweep, name in zip(found, names, strict=True)
         if sweep.knee and sweep.knee.passed
     ]
-    texts = [
-        sweep.text if len(found) == 1 else f"{name}: {sweep.text}"
-        for sweep, name in zip(found, names, strict=True)
-    ]
+    if n_all == 1:
+        said = f"{found[0].text[0].upper()}{found[0].text[1:]}. {_KNEE}"
+    else:
+        said = f"{_KNEE} The tables tell it of each.{left_out(n_all)}"
     throughput = [
         Series(name, xs, [point.throughput_per_s for point in sweep.points])
         for sweep, name, xs in zip(found, names, places, strict=True)
@@ -164,7 +179,7 @@ def _load_pictures(load: str, found: Sequence[Sweep]) -> Iterator[Picture]:
             throughput, f"Throughput against {what}", x_label, "tokens of answers per second",
             log_x=True, marks=marks,
         ),
-        f"{_sentence('; '.join(texts))} {_KNEE}",
+        said,
     )  # fmt: skip
     yield Picture(
         f"latency-by-{what}",
@@ -174,10 +189,6 @@ def _load_pictures(load: str, found: Sequence[Sweep]) -> Iterator[Picture]:
         ),
         "From the request to its last token.",
     )  # fmt: skip
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _start_pictures(starts: Sequence[StartResult]) -> Iterator[Picture]:
