@@ -90,7 +90,8 @@ def _few(lines: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[
     """MOST_OF_A_KIND lines at most: settings that vary most keep their first value. And which."""
     fixed: list[str] = []
     while len(lines) > MOST_OF_A_KIND:
-        values = {name: list(dict.fromkeys(line.get(name) for line in lines)) for name in lines[0]}
+        names = dict.fromkeys(name for line in lines for name in line)
+        values = {name: list(dict.fromkeys(line.get(name) for line in lines)) for name in names}
         name = max(values, key=lambda one: len(values[one]))
         lines = [line for line in lines if line.get(name) == values[name][0]]
         fixed.append(f"{name} {values[name][0]}")
