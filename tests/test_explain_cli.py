@@ -74,8 +74,9 @@ def test_what_fits_nothing_is_an_error_that_says_where_to_look(arguments: tuple[
     assert done.stdout == ("" if "--json" not in arguments else '{\n  "entries": []\n}\n')
 
 
-def test_a_list_of_one_symptom_is_wrong_usage() -> None:
-    done = explain("--list", "ttft")
+@pytest.mark.parametrize("arguments", [("--list", "ttft"), ("",), (" ", "")])
+def test_what_asks_for_nothing_or_two_things_is_wrong_usage(arguments: tuple[str, ...]) -> None:
+    done = explain(*arguments)
     assert (done.returncode, done.stdout) == (2, "")
 
 

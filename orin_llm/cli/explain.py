@@ -28,7 +28,7 @@ def explain(
     symptom: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SYMPTOM...]",
+            metavar="SYMPTOM",
             help="What is wrong, in words; an error as it was printed; or the name of an entry. If "
             "not given, or -: the lines of standard input, such as a log.",
             show_default=False,
@@ -49,7 +49,9 @@ def explain(
     from orin_llm.explain.guide import read_guide
 
     guide = read_guide()
-    given = [] if symptom is None else [word for word in symptom if word.strip()]
+    given = symptom or []
+    if given and not " ".join(given).strip():
+        raise UsageError("the symptom is empty: say what is wrong, or --list")
     if names or not (given or _is_piped()):
         if given:
             raise UsageError("--list names all entries: leave out the symptom, or the flag")
