@@ -12,6 +12,7 @@ from orin_llm.trace.events import Clock, Event, Group, Lane
 from orin_llm.trace.parts import take_apart
 
 MAX_REQUEST_LANES = 200
+_LEAST_MS = 1e-5  # of a step after a request's beginning, for the arrow to end in it
 REQUESTS = Group(1, "requests")
 
 
@@ -63,7 +64,7 @@ def request_events(
         name = f"{request.role} {index + 1}"
         yield clock.slice(lane, name, request.submitted_ms, request.finished_ms, args)
         for part, start, end in _request_parts(request):
-            yield clock.slice(lane, part, start, end, {})
+            yield clock.slice(lane, part, start, end, {}, depth=1)
 
 
 def flow_events(
@@ -80,12 +81,13 @@ def flow_events(
         if request.queue_ms is None or not request.token_ms:
             continue
         computed = _computed_ms(request)
-        while at < len(steps) and take_apart(steps[at]).whole[1] <= computed:
+        while at < len(steps) and take_apart(steps[at]).whole[1] - _LEAST_MS <= computed:
             at += 1
         if at == len(steps):
             return
+        start = (places[index], request.submitted_ms)
         into = (PREFILL, max(computed, steps[at].started_ms))
-        yield from clock.flow(index + 1, "begins", (places[index], computed), into)
+        yield from clock.flow(index + 1, "begins", start, into)
 
 
 def _request_parts(request: RequestRecord) -> Iterator[tuple[str, float, float]]:
