@@ -257,6 +257,7 @@ WRITTEN = FORMATS["json"](report(SLOW))
         (WRITTEN.replace('"completed": 3', '"completed": "3"'), "completed is '3': expected"),
         (WRITTEN.replace('"mean"', '"men"', 1), "mean is missing"),
         (WRITTEN.replace('"version": "9.9",', ""), "version is missing"),
+        (WRITTEN.replace('"name": "orin-llm all"', '"name": 5'), "engine.name is missing"),
         (WRITTEN.replace('"seed": 7', '"seed": NaN'), "damaged JSON"),
         ("{" * 100_000, "damaged JSON"),
         (b"\xff\xfe\x00\x01", "it is no text"),

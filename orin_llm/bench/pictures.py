@@ -94,7 +94,8 @@ def _few(lines: list[dict[str, object]]) -> tuple[list[dict[str, object]], list[
         values = {name: list(dict.fromkeys(line.get(name) for line in lines)) for name in names}
         name = max(values, key=lambda one: len(values[one]))
         lines = [line for line in lines if line.get(name) == values[name][0]]
-        fixed.append(f"{name} {values[name][0]}")
+        first = values[name][0]
+        fixed.append(f"no {name}" if first is None else f"{name} {first}")
     return lines, fixed
 
 

@@ -31,9 +31,8 @@ def read_results(path: Path) -> Report[Any]:
     environment = {k: v for k, v in objects[0].items() if k not in _OF_RESULTS}
     found = []
     for number, (where, data) in enumerate(_results(objects, path)):
-        kind = StartResult if "latency" not in data and "completed" not in data else Result
         try:
-            found.append(from_json(kind, data))
+            found.append(_result(data))
         except WrongMember as wrong:
             _refuse(path, f"{where or f'results[{number}]'}: {wrong}")
     if not found:
@@ -42,6 +41,14 @@ def read_results(path: Path) -> Report[Any]:
         if name not in environment:
             _refuse(path, f"{name} is missing")
     return Report(environment, tuple(found))
+
+
+def _result(data: dict[str, Any]) -> Result | StartResult:
+    is_start = "latency" not in data and "completed" not in data
+    result = from_json(StartResult, data) if is_start else from_json(Result, data)
+    if not isinstance(result.engine.get("name"), str):
+        raise WrongMember("engine.name is missing, or no text")
+    return result
 
 
 def _text(path: Path) -> str:
