@@ -14,10 +14,12 @@ import numpy as np
 import pytest
 from fakes import boards
 from processes import CLI, environment, run
+from typer.testing import CliRunner
 
 from orin_llm.bench.device_use import device_use
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.bench.workload import Submission, Wave, Workload
+from orin_llm.cli.main import app
 from orin_llm.device.board import read_board
 from orin_llm.device.sampler import Sampler
 from orin_llm.device.sources import open_sensors
@@ -144,26 +146,41 @@ def test_without_readings_the_machine_is_stamped_all_the_same(
 
 
 def test_a_shorter_interval_reads_more_often(capped: boards.Machine, smollm2: Path) -> None:
-    long = ("-p", "256", "-r", "1", "--warmup", "0", "-q", "--json")
-    use = [
-        json.loads(bench_on(capped, smollm2, *long, "--interval", ms)[1])["results"][0]["device"]
-        for ms in ("10", "10000")
-    ]
-    assert use[0]["whole"]["samples"] > 5 and use[1]["whole"]["samples"] < 3
-    for wrong in ("1", "nan", "inf"):
-        code, out, err = bench_on(capped, smollm2, "--interval", wrong)
-        assert (code, out) == (2, "") and f"an interval of {wrong} ms between readings" in err
+    once = ("-p", "64", "-r", "1", "--warmup", "0", "-q", "--json")
+
+    def samples_per_s(interval_ms: str) -> float:
+        _, out, _ = bench_on(capped, smollm2, *once, "--interval", interval_ms)
+        whole = json.loads(out)["results"][0]["device"]["whole"]
+        return float(whole["samples"] / whole["activity"]["duration_ms"] * 1e3)
+
+    assert samples_per_s("10") > 15 > samples_per_s("200")
+
+
+@pytest.mark.parametrize("wrong", ["1", "nan", "inf", "1e9"])
+def test_an_interval_that_nobody_can_read_at_is_refused(
+    capped: boards.Machine, tiny_model: Path, wrong: str
+) -> None:
+    arguments = ["bench", "-m", str(tiny_model), "--root", str(capped.root), "--interval", wrong]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 2 and done.stdout == ""
+    assert f"an interval of {float(wrong):g} ms between readings" in done.stderr
 
 
 def test_a_machine_that_tells_no_temperature_cannot_cool_down(
     tmp_path: Path, capped: boards.Machine, tiny_model: Path
 ) -> None:
-    code, out, err = bench_on(capped, tiny_model, "--cool-down", "5", "--no-readings")
-    assert (code, out) == (4, "") and "leave --cool-down out" in err
-    code, out, err = bench_on(boards.pc(tmp_path / "pc"), tiny_model, "--cool-down", "5")
-    assert (code, out) == (4, "") and "no temperature can be read here" in err
-    code, _, err = bench_on(capped, tiny_model, "--cool-down", "-1")
-    assert code == 2 and "--cool-down is -1 s" in err
+    def refusal(root: Path, *flags: str) -> tuple[int, str]:
+        arguments = ["bench", "-m", str(tiny_model), "--root", str(root), *flags]
+        done = CliRunner().invoke(app, arguments)
+        assert done.stdout == ""
+        return done.exit_code, done.stderr
+
+    code, said = refusal(capped.root, "--cool-down", "5", "--no-readings")
+    assert code == 4 and "no temperature can be read here" in said
+    code, said = refusal(boards.pc(tmp_path / "pc").root, "--cool-down", "5")
+    assert code == 4 and "no temperature can be read here" in said
+    code, said = refusal(capped.root, "--cool-down", "-1")
+    assert code == 2 and "-1 s" in said
 
 
 def test_a_cool_machine_does_not_wait(capped: boards.Machine, tiny_model: Path) -> None:
