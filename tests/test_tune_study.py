@@ -76,6 +76,8 @@ def test_a_finished_search_is_told_again_without_measuring(tmp_path: Path) -> No
     with opened(tmp_path / "study.db") as study:
         outcome = search(again, study=study)[0].outcome()
     assert again.asked == [] and outcome.settings == first.settings
+    with opened(tmp_path / "study.db") as study:
+        assert [t.number for t in study.trials] == [t.number for t in first.trials]
     assert outcome.elapsed_s == pytest.approx(first.elapsed_s)
 
 

@@ -185,7 +185,7 @@ class Tuner:
             yield from self._measure(f"round {number}", contenders, repetitions)
             among = self._contenders(contenders, len(contenders))
             contenders = among[: max(_FINALISTS, math.ceil(len(among) / 3))]
-            number, repetitions = number + 1, 2 * repetitions
+            number, repetitions = number + 1, min(2 * repetitions, self.plan.repetitions)
         return self._finalists(among)
 
     def _last_comparison(self, contenders: Sequence[Candidate]) -> Iterator[Trial]:
