@@ -94,10 +94,10 @@ class Stub:
         return [asked for asked in self.asked if asked.method == "POST"]
 
     @contextlib.asynccontextmanager
-    async def listening(self) -> AsyncIterator[str]:
-        """Its address, while it runs in this event loop."""
+    async def listening(self, port: int = 0) -> AsyncIterator[str]:
+        """Its address, while it runs in this event loop; `port` 0: one that is free."""
         self._slots = asyncio.Semaphore(self.slots or 1 << 20)
-        server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self.tls)
+        server = await asyncio.start_server(self._serve, "127.0.0.1", port, ssl=self.tls)
         port = server.sockets[0].getsockname()[1]
         try:
             yield f"http{'s' if self.tls else ''}://127.0.0.1:{port}"
@@ -264,10 +264,13 @@ def main() -> None:
         parser.add_argument(f"--{name}-ms", type=float, default=0.0)
     parser.add_argument("--slots", type=int, default=0)
     parser.add_argument("--bundle", type=int, default=1)
-    stub = Stub(**vars(parser.parse_args()))
+    parser.add_argument("--port", type=int, default=0)
+    settings = vars(parser.parse_args())
+    port = settings.pop("port")
+    stub = Stub(**settings)
 
     async def serve() -> None:
-        async with stub.listening() as url:
+        async with stub.listening(port) as url:
             print(url, flush=True)
             await asyncio.Event().wait()
 
