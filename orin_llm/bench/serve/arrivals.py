@@ -54,6 +54,6 @@ class Arrivals:
     def _at(self, expected: float) -> float:
         """The time at which so many requests are expected to have come."""
         in_ramp = self.rate_per_s * self.ramp_s / 2
-        if expected < in_ramp:
+        if expected <= in_ramp:
             return math.sqrt(2 * self.ramp_s * expected / self.rate_per_s)
         return self.ramp_s + (expected - in_ramp) / self.rate_per_s
