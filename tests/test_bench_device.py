@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from bench_support import request, run_of, step
+from fake_headers import FakeTensor, header, llama_3_8b
 
 from orin_llm.bench.device_use import DeviceUse, device_use
 from orin_llm.bench.lengths import Lengths
@@ -108,6 +109,35 @@ def test_decode_reads_all_weights_and_the_cache_of_the_sequence_in_each_step(
     steps += [replace(step(4, 400, 100), kv_tokens=0)]  # the request ended in it
     weights, token = bytes_read_per_token(header), kv_bytes_per_token(header)
     assert list(traffic.steps_bytes(steps)) == [weights + n * token for n in (50, 51, 52, 53)]
+
+
+def test_of_a_batch_the_weights_are_read_once_and_the_cache_of_each() -> None:
+    model = llama_3_8b()
+    batch = replace(step(1, 0, 100, decode=16), kv_tokens=16 * 1000)
+    (found,) = Traffic(model, "f16").steps_bytes([batch])
+    assert found == 4_617_398_784 + 16_000 * 131_072
+    (found,) = Traffic(model, "q8_0").steps_bytes([batch])
+    assert found == 4_617_398_784 + 16_000 * 69_632
+
+
+def test_a_layer_with_a_window_reads_no_more_of_each_sequence_than_that() -> None:
+    sizes = {"embedding_length": 64, "attention__head_count": 4, "attention__head_count_kv": 4}
+    window = {"attention__sliding_window": 100, "attention__sliding_window_pattern": [True, False]}
+    model = header("x", block_count=2, **sizes, **window)
+    batch = replace(step(1, 0, 100, decode=4), kv_tokens=4 * 1000)
+    (found,) = Traffic(model, "f16").steps_bytes([batch])
+    token = 2 * 64 * 2  # K and V of a layer, f16
+    assert found == 4 * (100 + 1000) * token
+
+
+def test_which_experts_several_tokens_need_together_is_not_known() -> None:
+    experts = FakeTensor("blk.0.ffn_up_exps.weight", "F16", (64, 128, 8))
+    model = header("qwen3moe", (experts,), block_count=1, expert_count=8, expert_used_count=2)
+    alone, batch = step(1, 0, 100), step(2, 100, 100, decode=2)
+    assert list(Traffic(model, "f16").steps_bytes([alone, batch])) == [experts.nbytes // 4, None]
+    run = Run((REQUEST,), (alone, batch), readings=(reading(0), reading(2000)))
+    found = device_use([run], Traffic(model, "f16"))
+    assert found is not None and found.decode.read_gb_s is None
 
 
 def test_the_part_of_the_peak_is_of_the_peak_at_the_clock_under_load(smollm2: Path) -> None:

@@ -22,8 +22,9 @@ class Traffic:
     def steps_bytes(self, steps: Iterable[StepRecord]) -> Iterator[int | None]:
         """Of each of successive steps: weights, and the KV cache of all sequences.
 
-        Activations are left out, and pages that sequences share count once. None for a mixture of
-        experts in a step of several tokens: which experts they need together is not known.
+        Activations are left out, pages that sequences share count once, and the output matrix
+        counts in each step, also in one that ends no prompt. None for a mixture of experts in a
+        step of several tokens: which experts they need together is not known.
         """
         held = 0
         for step in steps:
