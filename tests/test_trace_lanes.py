@@ -167,3 +167,13 @@ def test_a_long_run_is_bounded_and_says_what_is_left_out(monkeypatch: pytest.Mon
     assert decode[-1]["ts"] + decode[-1]["dur"] == pytest.approx(450_000)
     assert sum(e["name"] == "power (W)" for e in events) == 7
     assert len(shown.left_out) == 3 and "3 requests" in shown.left_out[0]
+
+
+def test_requests_are_bounded_in_all_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_lanes, "MAX_REQUESTS", 3)
+    requests = [request([10.0 * i + 5], submitted_ms=10.0 * i) for i in range(5)]
+    shown = lanes(run_of(*requests))
+    assert [e["name"] for e in slices(list(shown.events), "request lane 1")][::2] == [
+        "stream 1", "stream 2", "stream 3"
+    ]  # fmt: skip
+    assert shown.left_out[0].startswith("2 requests beyond")

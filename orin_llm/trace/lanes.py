@@ -15,6 +15,7 @@ from orin_llm.trace.events import Clock, Event
 from orin_llm.trace.parts import take_apart
 from orin_llm.trace.request_lanes import (
     MAX_REQUEST_LANES,
+    MAX_REQUESTS,
     flow_events,
     request_events,
     request_places,
@@ -38,7 +39,9 @@ def lanes(run: Run) -> Lanes:
     left_out: list[str] = []
     places = request_places(run.requests)
     if hidden := len(run.requests) - len(places):
-        left_out.append(f"{hidden} requests beyond {MAX_REQUEST_LANES} at the same time")
+        left_out.append(
+            f"{hidden} requests beyond {MAX_REQUEST_LANES} at the same time or {MAX_REQUESTS} in all"
+        )
     events = list(request_events(clock, run.requests, places))
     if len(run.steps) <= MAX_STEPS:
         events += step_events(clock, run.steps)

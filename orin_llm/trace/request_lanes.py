@@ -11,6 +11,7 @@ from orin_llm.trace.engine_lanes import PREFILL
 from orin_llm.trace.events import Clock, Event, Group, Lane
 from orin_llm.trace.parts import take_apart
 
+MAX_REQUESTS = 20_000
 MAX_REQUEST_LANES = 200
 _LEAST_MS = 1e-5  # of a step after a request's beginning, for the arrow to end in it
 REQUESTS = Group(1, "requests")
@@ -19,7 +20,7 @@ REQUESTS = Group(1, "requests")
 def request_places(requests: Sequence[RequestRecord]) -> dict[int, Lane]:
     """A lane for each request by its index: one that is free from its beginning to its end.
 
-    Without one: those beyond MAX_REQUEST_LANES at the same time.
+    Without one: those beyond MAX_REQUEST_LANES at the same time, or MAX_REQUESTS in all.
     """
     places: dict[int, Lane] = {}
     free: list[int] = []
@@ -29,7 +30,7 @@ def request_places(requests: Sequence[RequestRecord]) -> dict[int, Lane]:
         request = requests[index]
         while taken and taken[0][0] <= request.submitted_ms:
             heapq.heappush(free, heapq.heappop(taken)[1])
-        if not free and n_lanes == MAX_REQUEST_LANES:
+        if len(places) == MAX_REQUESTS or (not free and n_lanes == MAX_REQUEST_LANES):
             continue
         if free:
             number = heapq.heappop(free)
