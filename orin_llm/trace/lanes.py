@@ -40,7 +40,7 @@ def lanes(run: Run) -> Lanes:
     places = request_places(run.requests)
     if hidden := len(run.requests) - len(places):
         left_out.append(
-            f"{hidden} requests beyond {MAX_REQUEST_LANES} at the same time or {MAX_REQUESTS} in all"
+            f"{hidden} requests beyond {MAX_REQUESTS}, or {MAX_REQUEST_LANES} at the same time"
         )
     events = list(request_events(clock, run.requests, places))
     if len(run.steps) <= MAX_STEPS:
