@@ -104,6 +104,15 @@ def test_a_trial_survives_json(tmp_path: Path) -> None:
         assert Trial.from_json(json.loads(json.dumps(trial.to_json()))) == trial
 
 
+def test_a_study_lies_where_it_was_asked_for_whatever_the_name(tmp_path: Path) -> None:
+    path = tmp_path / "a b?mode=ro&x#%41.db"
+    with opened(path) as study:
+        search(TableBench(by_value(BEST)), study=study)
+    assert {p.name for p in tmp_path.iterdir()} == {path.name, f"{path.name}.lock"}
+    with opened(path) as study:
+        assert len(study.trials) > 10
+
+
 def test_a_study_can_be_read_with_optuna(tmp_path: Path) -> None:
     import optuna
 

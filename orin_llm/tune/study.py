@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import warnings
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -135,11 +136,17 @@ def _storage(path: Path, stack: ExitStack) -> Any:
     def refuse() -> None:
         raise UsageError(f"{path} is in use by another process: wait for it, or name another file")
 
+    from sqlalchemy.pool import NullPool
+
     optuna = import_optuna()
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file for the study")
     stack.enter_context(file_lock(path.with_name(f"{path.name}.lock"), refuse))
-    return optuna.storages.RDBStorage(f"sqlite:///{path.absolute()}")
+    place = path.absolute()
+    return optuna.storages.RDBStorage(
+        "sqlite://",  # with the name in it, a question mark would end that
+        engine_kwargs={"creator": lambda: sqlite3.connect(place), "poolclass": NullPool},
+    )
 
 
 def _described(space: Space, goal: Goal, about: Mapping[str, Any]) -> dict[str, Any]:
