@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from orin_llm.bench.device_use import DeviceUse, PhaseUse
 from orin_llm.bench.tables import Row, number, table
 
-_EXPLAINED = (
-    "Means over the phases of all repetitions. GB/s: what the memory moved, by its load; read GB/s "
-    "and of peak: weights and KV cache that the steps read, by arithmetic, of what the memory can "
-    "do at its clock in the phase. Readings: those taken within the phase; with few of them, its "
-    "means are those of what lies around it."
-)
+# What is said of columns, where they are there.
+_EXPLAINED = {
+    "": "Means over the phases of all repetitions.",
+    "GB/s": "GB/s: what the memory moved, by its load.",
+    "read GB/s": "Read GB/s: weights and KV cache that the steps read, by arithmetic.",
+    "of peak %": "Of peak: the same, of what the memory can do at its clock in the phase.",
+    "readings": "Readings: those within the phase; with few of them, its means are those of what "
+    "lies around it.",
+}
 # Heads of columns, and what of a phase they show.
 _PHASE: dict[str, Callable[[PhaseUse], float | None]] = {
     "CPU %": lambda use: use.activity.cpu_percent,
@@ -44,14 +47,17 @@ def device_tables(names: Sequence[Row], uses: Sequence[DeviceUse | None]) -> str
     known = [(name, use) for name, use in zip(names, uses, strict=True) if use is not None]
     if not known:
         return "Device readings: not measured.\n"
-    parts = [_EXPLAINED + "\n", _phases(known), _whole(known), _missing([use for _, use in known])]
+    parts = [_phases(known), _whole(known), _missing([use for _, use in known])]
     return "\n".join(part for part in parts if part)
 
 
 def _phases(known: Sequence[tuple[Row, DeviceUse]]) -> str:
     rows = [(name, phase, use) for name, whole in known for phase, use in _worked(whole)]
     heads = [head for head, get in _PHASE.items() if any(get(use) is not None for *_, use in rows)]
-    return table(
+    explained = " ".join(
+        text for head, text in _EXPLAINED.items() if head in ("", *heads, "readings")
+    )
+    found = table(
         "workload",
         "engine",
         "phase",
@@ -62,6 +68,7 @@ def _phases(known: Sequence[tuple[Row, DeviceUse]]) -> str:
             for name, phase, use in rows
         ],
     )
+    return f"{explained}\n\n{found}"
 
 
 def _worked(use: DeviceUse) -> Iterator[tuple[str, PhaseUse]]:
