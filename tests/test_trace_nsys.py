@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nsys_exports import ENGINE_THREAD, MAIN_THREAD, NsysExport
 from processes import CLI, environment, run
+from trace_event_format import read_trace_file
+from typer.testing import CliRunner
 
+from orin_llm.cli.main import app
+from orin_llm.device.build import build_info
 from orin_llm.errors import DeviceUnavailable, OrinError, UsageError
 from orin_llm.trace.nsys import Profiling, run_profiler
 from orin_llm.trace.nsys_export import Export, Work, read_export
@@ -288,3 +293,21 @@ def test_without_nsys_the_device_is_missing_something(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(DeviceUnavailable, match="nsys is not on the PATH"):
         run_profiler(Profiling(("true",), tmp_path / "t"))
+
+
+def test_a_run_under_nsys_writes_its_trace_and_prints_the_summary(
+    nsys: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags = ["trace", "-m", str(tiny_model), "-p", "20", "-n", "3", "-t", "1", "-o", "t.json"]
+    flags += ["--nsys", "run"]
+    with_cuda = replace(build_info(), cuda=True)
+    monkeypatch.setattr("orin_llm.device.build.build_info", lambda: with_cuda)
+    monkeypatch.setattr("sys.argv", ["orin-llm", *flags])
+    done = CliRunner().invoke(app, flags)
+    assert (done.exit_code, Path("calls").read_text()) == (0, "nsys profile\nnsys export\n")
+    assert "gemm<float, 128>" in done.stdout
+    assert read_trace_file(Path("t.json"))["traceEvents"]
+    kept = Path("t.json").stat().st_mtime_ns
+    again = CliRunner().invoke(app, flags)  # files are there
+    assert again.exit_code == 2 and "--force" in again.stderr
+    assert Path("t.json").stat().st_mtime_ns == kept

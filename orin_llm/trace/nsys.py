@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from orin_llm.errors import DeviceUnavailable, OrinError
 from orin_llm.trace.record import CAPTURE_RANGE
 
 _PROGRAM = "nsys"
+_STDERR = 2
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def run_profiler(profiling: Profiling) -> Path:
 
 
 def _run(command: Sequence[str]) -> None:
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=sys.stderr) as running:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=_STDERR) as running:
         try:
             code = running.wait()
         except KeyboardInterrupt:  # it was told, too
