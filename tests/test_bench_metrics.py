@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import mean, median
 
+import numpy as np
 import pytest
 from bench_support import MiB, failed, request, requests, run_of, step
 from hypothesis import given
@@ -23,6 +24,7 @@ from orin_llm.bench.metrics import (
 from orin_llm.bench.ratios import paired
 from orin_llm.bench.records import KvUse, RequestRecord, Run
 from orin_llm.errors import OrinError
+from orin_llm.percentile import PERCENTS
 
 some_requests = st.lists(requests(), min_size=1, max_size=8)
 
@@ -81,6 +83,17 @@ def test_percentiles_rise_and_lie_among_the_values(values: list[float]) -> None:
     assert found is not None
     order = [min(values), found.p50, found.p90, found.p95, found.p99, max(values)]
     assert all(a <= b + 1e-6 for a, b in pairwise(order))
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1, max_size=300))
+def test_percentiles_mean_and_deviation_are_those_of_numpy(values: list[float]) -> None:
+    found = Distribution.of(values)
+    assert found is not None
+    theirs = np.percentile(np.array(values, np.float64), PERCENTS)
+    scale = max(map(abs, values))
+    ours = [getattr(found, f"p{percent}") for percent in PERCENTS]
+    assert ours == pytest.approx(theirs.tolist(), rel=1e-12, abs=1e-12 * scale)
+    assert (found.mean, found.std) == (np.mean(values), np.std(values))
 
 
 def test_percentiles_are_interpolated_linearly() -> None:

@@ -19,6 +19,7 @@ from virtual_time import run_virtually
 
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.records import RequestRecord
+from orin_llm.bench.serve import driver
 from orin_llm.bench.serve.arrivals import Arrivals
 from orin_llm.bench.serve.client import Order, Outcome
 from orin_llm.bench.serve.dataset import read_dataset
@@ -174,12 +175,12 @@ def test_a_user_who_was_refused_waits_a_moment() -> None:
 
 
 def test_a_load_that_is_stopped_gives_up_what_runs_and_keeps_what_ended() -> None:
-    for driver, its in [
+    for loop, its in [
         (Driver(2, closed=True, counted=100), many()),
         (Driver(None, closed=False), orders(*np.arange(100) / 2)),
     ]:
         service = Service(takes_s=1)
-        served = drive(driver, its, service, stop_s=2.75)
+        served = drive(loop, its, service, stop_s=2.75)
         assert served.stopped and service.running == 0
         assert len(served.outcomes) == 4
 
@@ -197,6 +198,12 @@ def test_a_fault_in_the_program_is_no_outcome() -> None:
 def test_on_an_exact_clock_this_program_is_never_late() -> None:
     served = drive(Driver(1, closed=True, counted=2), many(), Service(takes_s=0.5))
     assert len(served.lag_ms) >= 90 and max(served.lag_ms) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_load_of_days_is_looked_at_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_MOST_LAGS", 64)
+    served = drive(Driver(1, closed=True, counted=10), many(), Service(takes_s=1))
+    assert 32 <= len(served.lag_ms) < 64
 
 
 @given(st.lists(requests() | st.builds(failed), min_size=1, max_size=12),

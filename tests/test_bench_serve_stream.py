@@ -43,6 +43,14 @@ def test_events_are_those_that_were_written_however_they_are_cut(
     assert found == ["\n".join(lines).encode() for lines in events]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_events_that_come_byte_by_byte_are_the_same(end: str) -> None:
+    written = f"data: a{end}data: b{end}{end}data: c{end}{end}".encode()
+    reader = EventReader()
+    found = [data for byte in written for data in reader.push(bytes([byte]))]
+    assert found == [b"a\nb", b"c"]
+
+
 def test_events_may_begin_with_a_mark_and_without_a_blank() -> None:
     assert EventReader().push(b"\xef\xbb\xbfdata:one\n\ndata:  two\n\ndata\n\n") == [
         b"one", b" two", b""
@@ -179,7 +187,8 @@ def test_only_events_with_text_are_tokens() -> None:
     found = answer_to(role, text(""), text("a"), text("b", "stop"), text(""), done)
     assert (found.event_ms, found.finished_ms, found.finish_reason) == ([3.0, 4.0], 4.0, "stop")
     thought = event({"choices": [{"delta": {"reasoning_content": "hm"}}]})
-    assert answer_to(thought, text("a"), done).event_ms == [1.0, 2.0]
+    found = answer_to(thought, text("a"), done)
+    assert (found.event_ms, found.finished_ms) == ([1.0, 2.0], 2.0)
 
 
 def test_usage_that_makes_no_sense_is_not_believed() -> None:
