@@ -13,7 +13,7 @@ from orin_llm.tune.job import Job, work_text
 from orin_llm.tune.knobs import Space
 from orin_llm.tune.kv_quality import KV_TYPES
 from orin_llm.tune.outcome import Outcome, Trial
-from orin_llm.tune.report import DECISIONS, noise_text
+from orin_llm.tune.report import decision_text, noise_text
 from orin_llm.tune.report_tables import NOT_MEASURED, figures_of, number
 from orin_llm.tune.search import SMALL
 
@@ -76,7 +76,7 @@ def print_result(job: Job, outcome: Outcome, profile: str | None) -> None:
     for label, text in _facts(job):
         print_paragraph(text, label, _LABEL_CELLS)
     print_paragraph(noise_text(outcome), "noise", _LABEL_CELLS)
-    print_paragraph(f"{DECISIONS[outcome.decision]} {outcome.reason}", "result", _LABEL_CELLS)
+    print_paragraph(decision_text(outcome), "result", _LABEL_CELLS)
     if outcome.best is not None:
         print()
         _print_settings(outcome)
@@ -95,7 +95,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
         ("model", job.key.model),
         ("machine", setup_text(job.key)),
         ("goal", ", ".join([job.goal.name, *(f"{name} {v:g}" for name, v in bounds.items())])),
-        ("measured", work_text(job.work)),
+        ("measured", work_text(job.work, job.goal)),
     ]
 
 

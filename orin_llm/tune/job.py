@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable, Mapping, Set
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,7 @@ class Job:
         settings = {name: str(value) for name, value in vars(self.base).items()}
         settings["hooks"] = ",".join(sorted(self.base.hooks.enabled))
         settings["kernels"] = _kernels_text(self.base)
-        return {**self.key.to_json(), "measured": work_text(self.work), **settings}
+        return {**self.key.to_json(), "measured": work_text(self.work, self.goal), **settings}
 
     def fixed_values(self) -> dict[str, int | str]:
         """Settings that were given and belong into a profile."""
@@ -136,14 +136,16 @@ def _kernels_text(config: EngineConfig) -> str:
     return ",".join(f"{name}={value}" for name, value in config.kernels.chosen.items())
 
 
-def work_text(work: Work) -> str:
-    """The work in words."""
-    told = asdict(work)
-    prompts = ", ".join(map(str, told["prompts"]))
-    return (
-        f"prompts of {prompts} tokens, an answer of {work.answer}; {work.streams} streams of "
-        f"{work.stream_prompt} and {work.stream_answer}"
-    )
+def work_text(work: Work, goal: Goal) -> str:
+    """What is measured for a goal, in words."""
+    prompts = work.prompts if goal.needs_prefill else work.prompts[-1:]
+    parts = [f"prompts of {', '.join(map(str, prompts))} tokens"]
+    if goal.needs_decode:
+        parts.append(f"an answer of {work.answer}")
+    if goal.needs_concurrent:
+        streams = f"{work.streams} streams of {work.stream_prompt} and {work.stream_answer}"
+        parts.append(streams)
+    return ", ".join(parts)
 
 
 def commands(job: Job, settings: Mapping[str, Any], typed: str) -> dict[str, str]:

@@ -26,12 +26,12 @@ from orin_llm.tune.report_tables import (
 )
 
 NOISY = 0.05
-DECISIONS = {
-    "better": "Better settings than the defaults were found.",
-    "noise": "Nothing is better than the defaults beyond chance: they are kept.",
-    "default": "The defaults are the best.",
-    "infeasible": "No settings were found.",
-    "unfinished": "Not finished: the best so far.",
+_DECISIONS = {
+    "better": "better settings than the defaults were found",
+    "noise": "nothing is better than the defaults beyond chance, and they are kept",
+    "default": "the defaults are the best",
+    "infeasible": "no settings were found",
+    "unfinished": "not finished",
 }
 
 
@@ -86,7 +86,7 @@ def report(outcome: Outcome, about: About) -> str:
 
 
 def _summary(outcome: Outcome, about: About) -> list[str]:
-    lines = [f"**{DECISIONS[outcome.decision]}** {outcome.reason}".rstrip(), ""]
+    lines = [f"**{decision_text(outcome)}**", ""]
     if outcome.best is not None:
         cost = outcome.best.cost
         lines += [f"Chosen: {outcome.best.candidate.text}.", ""]
@@ -104,6 +104,11 @@ def _summary(outcome: Outcome, about: About) -> list[str]:
     facts["noise"] = noise_text(outcome)
     rows = [[name, str(value)] for name, value in facts.items() if value not in (None, "")]
     return [*lines, table("", "", rows=rows)]
+
+
+def decision_text(outcome: Outcome) -> str:
+    """What came out, and why."""
+    return f"{_DECISIONS[outcome.decision]}: {outcome.reason}"
 
 
 def noise_text(outcome: Outcome) -> str:
