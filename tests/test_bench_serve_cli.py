@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
@@ -95,13 +96,13 @@ def test_a_server_on_a_board_is_measured_with_its_sensors(url: str, tmp_path: Pa
     assert json.loads(out)["results"][0]["device"] is None
 
 
-def test_results_are_set_against_those_of_before(url: str, stub: Stub, tmp_path: Path) -> None:
+def test_a_server_is_set_against_another_one(url: str, stub: Stub, tmp_path: Path) -> None:
     stub.first_ms = 40
     _, out, _ = serve(url, *QUICK, "-r", "3", "-q", "--json")
     before = tmp_path / "before.json"
     before.write_text(out)
-    stub.first_ms = 160
-    code, out, err = serve(url, *QUICK, "-r", "3", "-q", "--vs", str(before), "-o", "json")
+    with Stub(first_ms=160).running_apart() as other:
+        code, out, err = serve(other, *QUICK, "-r", "3", "-q", "--vs", str(before), "--json")
     assert (code, err) == (0, "")
     (pair,) = json.loads(out)["versus"]["pairs"]
     changes = {change["figure"]: change for change in pair["changes"]}
@@ -235,6 +236,20 @@ def test_ctrl_c_keeps_what_was_measured_of_a_load_and_says_so(url: str, stub: St
     ]
     assert [row["workload.interrupted"] for row in rows] == ["", "True"]
     assert err.splitlines()[-1] == "interrupted: 2 of 2 workloads are printed"
+
+
+def test_ctrl_c_ends_it_also_while_it_finds_out_about_the_server(url: str, stub: Stub) -> None:
+    hanging = threading.Event()
+
+    async def hangs(asked: Any, writer: Any) -> None:
+        hanging.set()
+        await asyncio.sleep(1e6)
+
+    stub.fault = hangs
+    process = start([*CLI, "bench", "serve", url])
+    assert hanging.wait(60)
+    out, err = interrupt(process)
+    assert (process.returncode, out, err) == (130, "", "")
 
 
 def test_a_pipe_that_closes_ends_it_quietly(url: str) -> None:
