@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,12 +12,13 @@ from orin_llm.tune.bench import Effort
 from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Measurement, Sample
-from orin_llm.tune.outcome import Trial
+from orin_llm.tune.outcome import Outcome, Trial
 from orin_llm.tune.search import Plan, Tuner
 from orin_llm.tune.study import Study
 
 TTFT = Goal("ttft")
 SMALL = Space((Knob("chunk_size", (128, 256, 512), 512), Knob("page_size", (16, 32), 16)))
+BEST = {("chunk_size", 256): 0.8, ("chunk_size", 128): 0.9, ("page_size", 32): 0.9}
 Cost = Callable[[Candidate, int], float]
 
 
@@ -88,3 +91,13 @@ def search(
 
 def refuse(candidate: Candidate, done: int) -> float:
     raise OrinError("no room")
+
+
+def noisy(table: dict[tuple[str, Any], float], sigma: float, seed: int = 0) -> TableBench:
+    chance = random.Random(seed)
+    exact = by_value(table)
+    return TableBench(lambda c, done: exact(c, done) * math.exp(chance.gauss(0, sigma)))
+
+
+def found(bench: TableBench, **more: Any) -> Outcome:
+    return search(bench, **more)[0].outcome()

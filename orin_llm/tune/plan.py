@@ -6,6 +6,12 @@ import math
 from dataclasses import dataclass
 
 from orin_llm.errors import UsageError
+from orin_llm.tune.knobs import Space
+
+SMALL = 100  # combinations, at most, that are all looked at
+IN_A_TURN = 4  # candidates between two measurements of the default
+SHARE = 0.4  # of a small grid that is measured, at most, beside one knob at a time
+FINALISTS = 2
 
 
 @dataclass(frozen=True)
@@ -49,3 +55,21 @@ class Progress:
     done: int
     total: int
     left_s: float | None
+
+
+def expected(
+    plan: Plan, space: Space, looks: int | None = None, contenders: int | None = None
+) -> int:
+    """Repetitions that are still to come, roughly, of a search that has these left to look at and
+    to compare; None: it has not begun to."""
+    size = space.combinations
+    if plan.full:
+        return math.ceil((size - 1) * (1 + 1 / IN_A_TURN) * plan.repetitions)
+    alone = sum(len(knob.values) - 1 for knob in space.knobs)
+    if looks is None:
+        looks = alone + math.ceil(SHARE * size) if size <= SMALL else 2 * alone
+        looks = plan.most_trials or min(size, looks)
+    if contenders is None:
+        contenders = max(FINALISTS, math.ceil((alone + looks) / 8))
+    turns = math.ceil(looks / IN_A_TURN)
+    return looks + turns + 3 * contenders + (FINALISTS + 1) * plan.repetitions

@@ -12,7 +12,7 @@ from orin_llm.tune.goal import Goal
 from orin_llm.tune.judge import ruled_out
 from orin_llm.tune.knobs import Candidate, Space
 from orin_llm.tune.outcome import Outcome, Trial
-from orin_llm.tune.plan import Plan, Progress
+from orin_llm.tune.plan import FINALISTS, IN_A_TURN, SHARE, SMALL, Plan, Progress, expected
 from orin_llm.tune.screen import neighbours, predictions, star
 from orin_llm.tune.session import FINAL, Session
 from orin_llm.tune.standings import (
@@ -30,15 +30,11 @@ from orin_llm.tune.suggest import Suggestions
 
 __all__ = ["SMALL", "Plan", "Progress", "Tuner"]
 
-SMALL = 100  # combinations, at most, that are all looked at
-_IN_A_TURN = 4  # candidates between two measurements of the default
 _AGAIN = 2  # times that a candidate of a turn with a drift is measured again
-_SHARE = 0.4  # of a small grid that is measured, at most, beside one knob at a time
 _MARGIN = 0.10  # by which a prediction may be beyond the best, for its candidate to be measured
 _NEAR = 0.25  # by which a neighbour of the best may look worse, to be looked at again
 _CLIMBS = 4
 _LEAST_TRIALS = 30  # of a large space
-_FINALISTS = 2
 _LEAST = 4  # candidates of the first round
 _MOST_PAIRS = 2  # times the repetitions of the plan
 
@@ -86,7 +82,7 @@ class Tuner:
             OrinError: the default cannot be measured.
             UsageError: the goal needs readings that there are none of.
         """
-        self._left = self._expected()
+        self._left = expected(self.plan, self._space)
         yield from self._session.turn("default", [], 2)
         self._require_readings()
         if self.plan.full:
@@ -112,18 +108,18 @@ class Tuner:
         alone = [*star(self._space)]
         yield from self._measure(stage, alone, 1, judged=True)
         rest = [c for c in self._space.candidates() if c != self._space.default and c not in alone]
-        room = self.plan.most_trials or len(alone) + math.ceil(_SHARE * self._space.combinations)
+        room = self.plan.most_trials or len(alone) + math.ceil(SHARE * self._space.combinations)
         room -= len(alone)
         while rest and self._has_time():
             rest, known = self._reachable(rest), self._known()
             predicted = dict(zip(rest, predictions(self._space, known, rest), strict=True))
             limit = min(known.values()) + max(_MARGIN, 3 * self._session.noise)
             rest.sort(key=lambda c: predicted[c])
-            chosen = [c for c in rest[: min(_IN_A_TURN, max(0, room))] if predicted[c] <= limit]
+            chosen = [c for c in rest[: min(IN_A_TURN, max(0, room))] if predicted[c] <= limit]
             if not chosen:
                 break
             room -= len(chosen)
-            self._left = self._expected(min(room, len(rest)))
+            self._left = expected(self.plan, self._space, min(room, len(rest)))
             yield from self._measure(stage, chosen, 1, judged=True)
             rest = [c for c in rest if c not in chosen]
         for candidate in rest:
@@ -138,9 +134,9 @@ class Tuner:
         suggestions.know(self._space.default, 0.0)
         queue = deque(alone[:room])
         while room > 0 and self._has_time():
-            self._left = self._expected(room)
-            batch = [queue.popleft() for _ in range(min(len(queue), _IN_A_TURN, room))]
-            while len(batch) < min(_IN_A_TURN, room) and not queue:
+            self._left = expected(self.plan, self._space, room)
+            batch = [queue.popleft() for _ in range(min(len(queue), IN_A_TURN, room))]
+            while len(batch) < min(IN_A_TURN, room) and not queue:
                 asked = suggestions.ask()
                 if asked is None:
                     break
@@ -180,11 +176,11 @@ class Tuner:
         known = [*self._known()]
         contenders = among = self._contenders(known, max(_LEAST, math.ceil(len(known) / 4)))
         number, repetitions = 1, 2
-        while len(contenders) > _FINALISTS and self._has_time():
-            self._left = self._expected(0, len(contenders))
+        while len(contenders) > FINALISTS and self._has_time():
+            self._left = expected(self.plan, self._space, 0, len(contenders))
             yield from self._measure(f"round {number}", contenders, repetitions)
             among = self._contenders(contenders, len(contenders))
-            contenders = among[: max(_FINALISTS, math.ceil(len(among) / 3))]
+            contenders = among[: max(FINALISTS, math.ceil(len(among) / 3))]
             number, repetitions = number + 1, min(2 * repetitions, self.plan.repetitions)
         return self._finalists(among)
 
@@ -216,7 +212,7 @@ class Tuner:
             return ruled_out(candidate, self._session.trials) if is_first else ""
 
         while self._has_time():
-            batch = [queue.popleft() for _ in range(min(len(queue), _IN_A_TURN))]
+            batch = [queue.popleft() for _ in range(min(len(queue), IN_A_TURN))]
             for trial in self._session.turn(stage, batch, repetitions, skip=skip):
                 self._left = max(0, self._left - repetitions)
                 yield trial
@@ -292,17 +288,3 @@ class Tuner:
                 "here (orin-llm monitor --once shows what can be read): choose another goal, or "
                 "leave --power out"
             )
-
-    def _expected(self, looks: int | None = None, contenders: int | None = None) -> int:
-        """Repetitions that are still to come, roughly."""
-        plan, size = self.plan, self._space.combinations
-        if plan.full:
-            return math.ceil((size - 1) * (1 + 1 / _IN_A_TURN) * plan.repetitions)
-        alone = sum(len(knob.values) - 1 for knob in self._space.knobs)
-        if looks is None:
-            looks = alone + math.ceil(_SHARE * size) if size <= SMALL else 2 * alone
-            looks = plan.most_trials or min(size, looks)
-        if contenders is None:
-            contenders = max(_FINALISTS, math.ceil((alone + looks) / 8))
-        turns = math.ceil(looks / _IN_A_TURN)
-        return looks + turns + 3 * contenders + (_FINALISTS + 1) * plan.repetitions
