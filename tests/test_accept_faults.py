@@ -9,11 +9,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from accept_support import limits_file
+from bench_support import failed
 from fakes import boards
 from gguf_bytes import Shape, tiny_llama
 from processes import CLI, run
@@ -21,12 +23,16 @@ from rope_formula import NORM, Rope
 from rope_probe import probe, random_x, with_table
 
 from orin_llm.accept.indicators import chosen
+from orin_llm.accept.measure import Bench
 from orin_llm.accept.outcome import Outcome
 from orin_llm.accept.plan import make_plan
 from orin_llm.accept.session import Session
 from orin_llm.accept.thresholds import read_thresholds
+from orin_llm.bench.records import Run
+from orin_llm.device.sampler import Sampler
 from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import Completion, Engine, EngineConfig, Request
+from orin_llm.errors import OrinError
 from orin_llm.gguf.header import read_header
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.quality.base_logits import BaseLogits
@@ -268,3 +274,33 @@ def test_7_neighbours_that_take_the_lanes(smollm2: Path, tmp_path: Path, long_ms
     limits = {"requests_per_s": 8e3 / (2 * long_ms)}  # in two of their prompts' time
     assert check(smollm2, "throughput", tmp_path, limits).status == "passed"
     assert check(smollm2, "throughput", tmp_path, limits, fault).status == "failed"
+
+
+def test_5_of_a_request_that_failed_for_positions_beyond_the_table_these_are_told() -> None:
+    """A GPU's kernel gives no number for them, so that the answer ends in an error."""
+
+    class Stub:
+        n_ctx, n_vocab = 64, 100
+        backend: ClassVar[dict[str, Any]] = {"hooks": {"rope": "on"}}
+        runner: Any
+        outside = 7
+
+        def rope_counters(self) -> dict[str, int]:
+            return {"lookups": 0, "fallbacks": 0, "out_of_bounds": self.outside}
+
+        def rope_store_report(self) -> dict[str, Any]:
+            return {"n_layers": 2, "n_stock": 0, "reason": ""}
+
+    class Failing(Bench):
+        @property
+        def _runner(self) -> Any:
+            return SimpleNamespace(run=lambda workload: Run((failed("not a number"),)))
+
+    stub: Any = Stub()
+    stub.runner = stub
+    bench = Failing(stub, Sampler(stub), read_thresholds().shapes, "")
+    found = bench.measure("rope", lambda done, total: None, {})
+    assert found.values == {"rope_out_of_bounds": 7}
+    stub.outside = 0
+    with pytest.raises(OrinError, match="a request failed: not a number"):
+        bench.measure("rope", lambda done, total: None, {})

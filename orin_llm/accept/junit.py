@@ -39,7 +39,7 @@ def to_junit(acceptance: Acceptance) -> str:
         "version": acceptance.environment["version"],
         "commit": acceptance.environment["commit"] or "",
         "model": f"{model['name']} {model['quant']}",
-        "machine": machine_text(acceptance.environment["stamp"]),
+        "machine": machine_text(acceptance.environment),
     }
     listed = xml.SubElement(suite, "properties")
     for name, value in properties.items():

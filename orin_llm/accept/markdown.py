@@ -8,7 +8,6 @@ from orin_llm.accept.texts import (
     beside_text,
     engine_text,
     limit_text,
-    machine_text,
     reason_lines,
     value_text,
     verdict,
@@ -30,21 +29,16 @@ def to_markdown(acceptance: Acceptance) -> str:
         for outcome in acceptance.outcomes
         if (text := beside_text(outcome))
     ]
+    settings = engine_text(acceptance.settings)
     blocks = [
-        f"# Acceptance: {verdict(acceptance)}\n",
-        "\n".join(
-            [*machine_lines(acceptance.environment), machine_text(acceptance.environment["stamp"])]
-        )
-        + "  ",
-        f"{engine_text(acceptance.settings)}\n",
+        f"# Acceptance: {verdict(acceptance)}",
+        "\n".join([*machine_lines(acceptance.environment), *([settings] if settings else [])]),
         table("", "indicator", "result", "figure", "measured", "limit", "asked", rows=rows),
-        *(f"- {line}" for line in reasons),
-        "",
+        "\n".join(f"- {line}" for line in reasons),
         EXPLAINED,
-        "",
-        *(f"- {line}" for line in figures),
+        "\n".join(f"- {line}" for line in figures),
     ]
-    return "\n".join(blocks).rstrip("\n") + "\n"
+    return "\n\n".join(block.rstrip("\n") for block in blocks if block) + "\n"
 
 
 def _rows(outcome: Outcome) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Any
 from orin_llm.accept.indicators import Criterion
 from orin_llm.accept.outcome import Judgement, Outcome
 from orin_llm.accept.result import Acceptance
+from orin_llm.bench.tables import stamp_line
 
 NOT_MEASURED = "not measured"
 
@@ -61,23 +62,13 @@ def beside_text(outcome: Outcome) -> str:
     return ", ".join(f"{name} {number(value)}" for name, value in outcome.beside.items())
 
 
-def machine_text(stamp: Mapping[str, Any]) -> str:
+def machine_text(environment: Mapping[str, Any]) -> str:
     """What is known of the machine and how it is set, in one line."""
-    emc, gpu = stamp["emc_cap_mhz"], stamp["gpu_cap_mhz"]
-    pinned = {True: "clocks pinned", False: "clocks not pinned"}.get(stamp["clocks_pinned"])
-    parts = [
-        stamp["board"],
-        stamp["module"],
-        f"L4T {stamp['l4t']}" if stamp["l4t"] else None,
-        stamp["power_mode"],
-        f"{stamp['gpu_units']} TPCs" if stamp["gpu_units"] else None,
-        f"GPU at most {gpu:g} MHz" if gpu else None,
-        f"memory at most {emc:g} MHz" if emc else None,
-        pinned,
-        stamp["gpu"],
-        f"{stamp['cpu']}, {stamp['cores']} cores",
-    ]
-    return ", ".join(part for part in parts if part)
+    stamp = environment["stamp"]
+    name = [] if stamp["module"] else [stamp["board"]]
+    lines = [line.strip() for line in stamp_line(environment)]
+    rest = [stamp["gpu"], f"{stamp['cpu']}, {stamp['cores']} cores"]
+    return ", ".join(part for part in (*name, *lines, *rest) if part)
 
 
 def engine_text(settings: Mapping[str, Any]) -> str:

@@ -63,7 +63,7 @@ def _facts(acceptance: Acceptance) -> Iterator[tuple[str, str]]:
     program = f"{environment['version']}" + (f" ({commit})" if commit else "")
     yield "orin-llm", f"{program}, {environment['llama_cpp']}"
     yield "model", f"{model['name']} ({model['quant']}, {count_text(model['parameters'])})"
-    yield "machine", machine_text(environment["stamp"])
+    yield "machine", machine_text(environment)
     if settings := engine_text(acceptance.settings):
         yield "engine", f"{settings}, device {environment['machine']['device']}"
 
