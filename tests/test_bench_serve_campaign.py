@@ -19,9 +19,11 @@ from orin_llm.bench.result import Result
 from orin_llm.bench.serve import driver
 from orin_llm.bench.serve.address import Address
 from orin_llm.bench.serve.arrivals import Arrivals
-from orin_llm.bench.serve.campaign import Found, ServeCampaign, find_server, measure_server
+from orin_llm.bench.serve.campaign import measure_server
+from orin_llm.bench.serve.discovery import Found, find_server
 from orin_llm.bench.serve.goodput import Goodput
 from orin_llm.bench.serve.load import Load
+from orin_llm.bench.serve.plan import ServeCampaign
 from orin_llm.bench.serve.session import Session
 from orin_llm.bench.watch import Watch
 from orin_llm.device.stamp import read_stamp

@@ -76,8 +76,10 @@ def bench_serve(
     import secrets
 
     from orin_llm.bench.serve.address import Address
-    from orin_llm.bench.serve.campaign import ServeCampaign, find_server, measure_server
+    from orin_llm.bench.serve.campaign import measure_server
+    from orin_llm.bench.serve.discovery import find_server
     from orin_llm.bench.serve.environment import server_environment
+    from orin_llm.bench.serve.plan import ServeCampaign
     from orin_llm.bench.serve.session import Session
     from orin_llm.bench.watch import watching
     from orin_llm.cli.progress import reporter

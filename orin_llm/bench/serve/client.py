@@ -25,6 +25,7 @@ _EXTRAS: tuple[dict[str, Any], ...] = (
     {"ignore_eos": True},
     {},
 )
+COUNTED = "request"  # the role of requests that figures are made of
 _NOT_TAKEN = ("HTTP 400", "HTTP 422")
 
 
@@ -34,13 +35,13 @@ class Order:
 
     Attributes:
         at_s: when it is due, after the load's beginning; 0 where it follows another.
-        role: "" for what is counted.
+        role: COUNTED, or "ramp" where it is not counted.
     """
 
     prompt: Prompt
     max_tokens: int
     at_s: float = 0.0
-    role: str = "request"
+    role: str = COUNTED
 
 
 @dataclass(frozen=True)

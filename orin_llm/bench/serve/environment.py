@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from orin_llm.bench.environment import machine, program
-from orin_llm.bench.serve.campaign import Found
+from orin_llm.bench.serve.discovery import Found
 from orin_llm.bench.watch import Watch
 from orin_llm.gguf.footprint import weight_bytes
 from orin_llm.gguf.header import Header
