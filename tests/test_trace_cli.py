@@ -15,6 +15,7 @@ from trace_event_format import check_events, read_trace_file, slices
 from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
+from orin_llm.errors import OrinError
 
 QUICK = ("-p", "40", "-n", "12", "-t", "1", "--chunk-size", "16", "--warmup", "0")
 
@@ -75,7 +76,7 @@ def test_figures_are_those_of_the_steps(tiny_model: Path, tmp_path: Path) -> Non
     for phase in (prefill, decode):
         parts = phase["compute_ms"] + phase["sampling_ms"] + phase["host_ms"]
         assert parts == pytest.approx(phase["duration_ms"])
-    assert found["trace"] == "a.json" and found["picture"] is None
+    assert found["files"] == ["a.json"]
     events = read_trace_file(tmp_path / "a.json")["traceEvents"]
     total = sum(e["dur"] for e in slices(events, "decode steps"))
     assert total / 1e3 == pytest.approx(decode["duration_ms"], abs=0.1)
@@ -133,6 +134,19 @@ def test_a_file_that_is_there_stays_unless_forced(tiny_model: Path, tmp_path: Pa
     assert code == 2 and "--force" in err and kept.read_text() == "mine"
     code, _, _ = trace(tiny_model, *QUICK, "--force", "-q")
     assert code == 0 and kept.read_text() != "mine"
+
+
+def test_figures_are_not_lost_where_a_file_cannot_be_written(
+    tiny_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OrinError("the disk filled up")
+
+    monkeypatch.setattr("orin_llm.plots.charts.save_png", full)
+    code, out, err = trace(tiny_model, *QUICK, "--json", "--picture", "p.png")
+    assert code == 1 and err.endswith("error: the disk filled up\n")
+    found = json.loads(out)
+    assert found["files"] == ["trace.json"] and found["decode"]["steps"] == 11
 
 
 def test_ctrl_c_keeps_what_was_seen(smollm2: Path, tmp_path: Path) -> None:

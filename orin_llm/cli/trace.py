@@ -163,22 +163,36 @@ def _print_cost(plan: Plan, pairs: int, *, as_json: bool, quiet: bool) -> None:
 def _finish(
     recorded: Recorded, output: Path, picture: Path | None, *, as_json: bool, quiet: bool
 ) -> None:
+    """Write the files, and print the figures, also where a file could not be written."""
     from orin_llm.cli.json_output import print_json
     from orin_llm.cli.trace_view import print_figures, trace_json
     from orin_llm.trace.figures import figures
-    from orin_llm.trace.files import write_files
+    from orin_llm.trace.files import write_picture, write_trace_file
+    from orin_llm.trace.lanes import lanes
 
-    left_out = write_files(recorded, output, picture)
+    shown = lanes(recorded.run)
+    written: list[Path] = []
+    problem: OrinError | None = None
+    try:
+        write_trace_file(recorded, shown, output)
+        written.append(output)
+        if picture is not None:
+            write_picture(recorded, picture)
+            written.append(picture)
+    except OrinError as failure:
+        problem = failure
     found = figures(recorded.run, recorded.max_gap_ms)
     if as_json:
-        print_json(trace_json(recorded, found, left_out, output, picture))
+        print_json(trace_json(recorded, found, shown.left_out, written))
     else:
         print_figures(recorded, found)
-    if not quiet:
-        for note in left_out:
+    if written and not quiet:
+        for note in shown.left_out:
             _say(f"note: not in the trace: {note}")
-        beside = f", and {picture}" if picture is not None else ""
-        _say(f"written: {output} (open it at https://ui.perfetto.dev){beside}")
+        beside = "".join(f", and {path}" for path in written[1:])
+        _say(f"written: {written[0]} (open it at https://ui.perfetto.dev){beside}")
+    if problem is not None:
+        raise problem
     if recorded.interrupted:
         _say("interrupted: the requests are not in the trace, only the steps until then")
         raise typer.Exit(INTERRUPTED)

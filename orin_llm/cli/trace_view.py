@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,7 @@ from orin_llm.trace.record import Plan, Recorded
 
 
 def trace_json(
-    recorded: Recorded,
-    found: Figures,
-    left_out: tuple[str, ...],
-    output: Path,
-    picture: Path | None,
+    recorded: Recorded, found: Figures, left_out: tuple[str, ...], written: Sequence[Path]
 ) -> dict[str, Any]:
     """All of it, as plain values."""
     return {
@@ -31,8 +28,7 @@ def trace_json(
         **found.to_json(),
         "interrupted": recorded.interrupted,
         "left_out": list(left_out),
-        "trace": str(output),
-        "picture": None if picture is None else str(picture),
+        "files": [str(path) for path in written],
     }
 
 
