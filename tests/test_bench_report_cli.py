@@ -154,3 +154,42 @@ def test_json_of_a_real_run_is_read_again(earlier: Path) -> None:
     (result,) = found.results
     assert result.label == "single p16 n4" and len(result.repeated["ttft_ms"]) == 2
     assert sum(result.itl_histogram.counts) == 6  # three gaps in each of two repetitions
+
+
+def shown(*arguments: str) -> tuple[int, str, str]:
+    done = CliRunner().invoke(app, ["bench", "show", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_report_is_shown_again_as_it_was_in_every_form(earlier: Path, tmp_path: Path) -> None:
+    assert shown(str(earlier), "--json") == (0, earlier.read_text(), "")
+    lines = tmp_path / "report.jsonl"
+    lines.write_text(shown(str(earlier), "-o", "jsonl")[1])
+    for layout in ("md", "csv", "jsonl", "html"):
+        code, out, err = shown(str(earlier), "-o", layout)
+        assert (code, err) == (0, "") and "single p16 n4" in out
+        assert shown(str(lines), "-o", layout)[1] == out
+    code, out, err = shown(str(earlier), "--vs", str(lines), "--plot", str(tmp_path / "plots"))
+    assert code == 0 and "| not significant |" in out and "itl-1.png" in err
+
+
+def test_a_report_that_cannot_be_shown_is_an_error(earlier: Path, tmp_path: Path) -> None:
+    good = json.loads(earlier.read_text())
+    used = good["results"][0]["kv"]["peak_bytes_used"]
+    broken = tmp_path / "broken.json"
+    for path, value, complaint in (
+        (("model",), 5, "model is 5: expected an object"),
+        (("machine", "cores"), None, "machine.cores is None"),
+        (("stamp",), {"gpu_cap_mhz": "x"}, "stamp.gpu_cap_mhz is 'x'"),
+        (("results", 0, "engine", "threads"), [1], "missing or damaged (unhashable"),
+        (("results", 0, "kv"), {"peak_bytes_used": {}}, "kv.peak_bytes_used.median is missing"),
+        (("results", 0, "kv"), {"peak_bytes_used": used}, "missing or damaged ('"),
+    ):
+        tree = json.loads(json.dumps(good))
+        place = tree
+        for name in path[:-1]:
+            place = place[name]
+        place[path[-1]] = value
+        broken.write_text(json.dumps(tree))
+        code, out, err = shown(str(broken))
+        assert (code, out) == (3, "") and complaint in err, path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
@@ -90,12 +90,8 @@ def _tuple(hints: tuple[Any, ...], data: Any, where: str) -> tuple[Any, ...]:
 
 def _plain(hint: Any, data: Any, where: str) -> Any:
     if hint is float and type(data) in (int, float):
-        try:
-            number = float(data)
-        except OverflowError:
-            number = math.inf
-        if math.isfinite(number):
-            return number
+        if abs(data) <= sys.float_info.max:
+            return data  # a whole number stays one, and is written as it was
     elif type(data) is hint:
         return data
     names = {float: "a number", int: "a whole number", str: "a text", bool: "true or false"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,6 +18,49 @@ _OF_RESULTS = {
     *("results", "sweeps", "versus"),
     *(one.name for kind in (Result, StartResult) for one in fields(kind)),
 }
+
+
+@dataclass(frozen=True)
+class _Model:
+    name: str
+    quant: str | None
+    parameters: int | None
+    bytes: int | None
+    fingerprint: str | None = None
+
+
+@dataclass(frozen=True)
+class _Machine:
+    cpu: str
+    architecture: str
+    cores: int
+    device: str | None = None
+
+
+@dataclass(frozen=True)
+class _Stamp:
+    """What is written in another way than as it is."""
+
+    gpu_cap_mhz: float | None = None
+    emc_cap_mhz: float | None = None
+
+
+@dataclass(frozen=True)
+class _Start:
+    hottest_c: float | None = None
+
+
+@dataclass(frozen=True)
+class _Environment:
+    """What reports show of it; the rest may be anything."""
+
+    version: str
+    commit: str | None
+    llama_cpp: str
+    model: _Model
+    machine: _Machine
+    stamp: _Stamp = _Stamp()
+    at_start: _Start = _Start()
 
 
 def read_results(path: Path) -> Report[Any]:
@@ -37,9 +80,10 @@ def read_results(path: Path) -> Report[Any]:
             _refuse(path, f"{where or f'results[{number}]'}: {wrong}")
     if not found:
         _refuse(path, "it holds no results")
-    for name in ("version", "model", "machine"):
-        if name not in environment:
-            _refuse(path, f"{name} is missing")
+    try:
+        from_json(_Environment, environment)
+    except WrongMember as wrong:
+        _refuse(path, str(wrong))
     return Report(environment, tuple(found))
 
 

@@ -211,7 +211,11 @@ def _clock_differences(before: Any, now: Any) -> Iterator[Difference]:
 def _warmth(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[Difference]:
     """A machine that was warmer when it began throttles sooner."""
     old, new = (dict(flatten(report)).get("at_start.hottest_c") for report in (before, now))
-    if type(old) is type(new) is float and abs(old - new) > _SAME_WARMTH_C:
+    if (
+        isinstance(old, (int, float))
+        and isinstance(new, (int, float))
+        and abs(old - new) > _SAME_WARMTH_C
+    ):
         yield Difference("hottest at start, °C", old, new)
 
 

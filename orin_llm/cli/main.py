@@ -84,6 +84,9 @@ TWO_WORDS = {
     "bench serve": Subcommand(
         "orin_llm.cli.bench_serve", "bench_serve", MACHINE, "Put a load on a server."
     ),
+    "bench show": Subcommand(
+        "orin_llm.cli.bench_show", "bench_show", MACHINE, "Show a report of bench again."
+    ),
     "trace summarize": Subcommand(
         "orin_llm.cli.trace_summarize", "summarize", MACHINE, "Sum up an export of Nsight Systems."
     ),

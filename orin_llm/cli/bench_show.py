@@ -1,0 +1,48 @@
+"""`orin-llm bench show FILE`: a report that was written before, in another form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from orin_llm.cli.bench_output import chosen_format, print_results
+from orin_llm.cli.bench_report import REPORT, ReportOptions
+from orin_llm.cli.option_groups import with_option_groups
+from orin_llm.cli.options import flag
+from orin_llm.errors import ResultFileError
+
+
+@with_option_groups
+def bench_show(
+    ctx: typer.Context,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="What bench wrote with -o json or jsonl.")
+    ],
+    *,
+    extras: ReportOptions,
+    output: Annotated[
+        str,
+        flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format."),
+    ] = "md",
+    as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
+    quiet: Annotated[bool, flag("-q", "--quiet", panel=REPORT, help="Nothing on stderr.")] = False,
+) -> None:
+    """Show a report that bench wrote before: nothing is measured, and no model is needed.
+
+    So one run gives a file to compare with, a page with pictures, and tables; also elsewhere than
+    where it was measured.
+    """
+    from orin_llm.bench.result_file import read_results
+
+    layout = chosen_format(ctx, output, as_json)
+    report = read_results(file)
+    passing = extras.prepare(layout, [one.workload for one in report.results], quiet=quiet)
+    try:
+        print_results(passing(iter([report])), layout, 1)
+    except (KeyError, TypeError) as error:  # settings may be anything, and tables want some of them
+        raise ResultFileError(
+            f"{file}: a part of it that the tables need is missing or damaged ({error}): show it "
+            "with the version that wrote it"
+        ) from error
