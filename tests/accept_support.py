@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from bench_support import request, step
@@ -14,6 +14,10 @@ from orin_llm.accept.result import Acceptance
 from orin_llm.accept.thresholds import Limit
 from orin_llm.bench.records import KvUse, Run
 from orin_llm.device.reading import Reading
+from orin_llm.engine import Completion, Engine, EngineConfig, Request
+from orin_llm.models.reporter import Progress, Reporter
+
+Fault = Callable[["Neighbours", Request], Completion]
 
 # What a board might have told, all within the limits that ship for an AGX Orin.
 GOOD = {
@@ -92,3 +96,38 @@ def limits_file(folder: Path, text: str) -> Path:
     path = folder / "limits.toml"
     path.write_text(text)
     return path
+
+
+class Neighbours(Reporter):
+    """Makes an engine that others use, too, once the warm-up is over, as `fault` says.
+
+    The fault takes each request that is measured in the place of the engine.
+    """
+
+    def __init__(self, fault: Fault | None) -> None:
+        self.n_requests = 0
+        self._fault = fault
+        self._measuring = False
+        self._others: list[Completion] = []
+
+    def progress(self, progress: Progress) -> None:
+        self._measuring = True
+
+    def load(self, path: Path, config: EngineConfig) -> Engine:
+        engine = Engine(path, config)
+        self.ask = engine.complete
+        engine.complete = self._complete  # type: ignore[method-assign]
+        return engine
+
+    def come(self, n: int, prompt: list[int], max_tokens: int = 1) -> None:
+        """Others' requests, which nobody waits for. Each begins with a token of its own."""
+        for _ in range(n):
+            tokens = [2000 + len(self._others), *prompt[1:]]
+            request = Request(tokens, max_tokens=max_tokens, ignore_eos=True)
+            self._others.append(self.ask(request))
+
+    def _complete(self, request: Request) -> Completion:
+        if self._fault is None or not self._measuring:
+            return self.ask(request)
+        self.n_requests += 1
+        return self._fault(self, request)

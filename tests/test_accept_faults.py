@@ -7,14 +7,13 @@ a damaged file, positions beyond a table. Only a board's sensors are stand-ins.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
-from accept_support import limits_file
+from accept_support import Fault, Neighbours, limits_file
 from bench_support import failed
 from fakes import boards
 from gguf_bytes import Shape, tiny_llama
@@ -34,7 +33,6 @@ from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import Completion, Engine, EngineConfig, Request
 from orin_llm.errors import OrinError
 from orin_llm.gguf.header import read_header
-from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.quality.base_logits import BaseLogits
 from orin_llm.quality.compare import open_side
 
@@ -72,42 +70,6 @@ max_tokens = 200
 batch = 8
 """
 LONG = list(range(1000, 1192))  # a prompt that takes many times as long as a token
-Fault = Callable[["Neighbours", Request], Completion]
-
-
-class Neighbours(Reporter):
-    """Makes an engine that others use, too, once the warm-up is over, as `fault` says.
-
-    The fault takes each request that is measured in the place of the engine.
-    """
-
-    def __init__(self, fault: Fault | None) -> None:
-        self.n_requests = 0
-        self._fault = fault
-        self._measuring = False
-        self._others: list[Completion] = []
-
-    def progress(self, progress: Progress) -> None:
-        self._measuring = True
-
-    def load(self, path: Path, config: EngineConfig) -> Engine:
-        engine = Engine(path, config)
-        self.ask = engine.complete
-        engine.complete = self._complete  # type: ignore[method-assign]
-        return engine
-
-    def come(self, n: int, prompt: list[int], max_tokens: int = 1) -> None:
-        """Others' requests, which nobody waits for. Each begins with a token of its own."""
-        for _ in range(n):
-            tokens = [2000 + len(self._others), *prompt[1:]]
-            request = Request(tokens, max_tokens=max_tokens, ignore_eos=True)
-            self._others.append(self.ask(request))
-
-    def _complete(self, request: Request) -> Completion:
-        if self._fault is None or not self._measuring:
-            return self.ask(request)
-        self.n_requests += 1
-        return self._fault(self, request)
 
 
 def check(

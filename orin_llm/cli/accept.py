@@ -38,7 +38,13 @@ def accept(
     engine: EngineOptions,
     only: Annotated[
         str | None,
-        flag("--only", panel=WHAT, metavar="1,4", help="These indicators; all if not given."),
+        # No environment mirror: other commands mean other things by it.
+        typer.Option(
+            "--only",
+            rich_help_panel=WHAT,
+            metavar="1,4",
+            help="These indicators; all if not given.",
+        ),
     ] = None,
     allow_unmeasured: Annotated[
         bool,
