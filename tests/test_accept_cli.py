@@ -204,6 +204,18 @@ def test_a_quantized_reference_and_the_model_itself_are_refused(model: Path, smo
     assert (quantized.returncode, "is Q4_1: what quantizing" in quantized.stderr) == (2, True)
 
 
+def test_evidence_that_finds_no_room_ends_no_check(model: Path, tmp_path: Path) -> None:
+    evidence = tmp_path / "evidence"
+    arguments = command(model, "--only", "4,5", "-q", "--evidence", str(evidence))
+    small = ["bash", "-c", 'ulimit -f 8; exec "$@"', "bash", *arguments]  # files of 8 kB at most
+    done = run(small)
+    assert done.returncode == 1
+    assert done.stdout.endswith("accepted: 2 passed\n")
+    assert "error: not all evidence is there: cannot write" in done.stderr
+    assert "File too large" in done.stderr
+    assert {path.name for path in evidence.iterdir()} >= {"accept.json", "accept.md"}
+
+
 def test_a_full_disk_where_the_answer_goes_loses_no_evidence(model: Path, tmp_path: Path) -> None:
     evidence = tmp_path / "evidence"
     arguments = command(model, "--only", "4", "-q", "--evidence", str(evidence))

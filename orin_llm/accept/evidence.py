@@ -12,7 +12,7 @@ from orin_llm.accept.junit import to_junit
 from orin_llm.accept.markdown import to_markdown
 from orin_llm.accept.outcome import Outcome
 from orin_llm.accept.result import Acceptance
-from orin_llm.errors import UsageError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.models.output_file import new_file, require_new
 
 FORMATS: dict[str, Callable[[Acceptance], str]] = {
@@ -29,7 +29,13 @@ def json_text(value: Any) -> str:
 
 
 class Evidence:
-    """A folder that files are put into, each whole or not at all."""
+    """A folder that files are put into, each whole or not at all.
+
+    A file that cannot be written ends no check, which may have taken long.
+
+    Attributes:
+        problem: why the first such file is missing, or "".
+    """
 
     def __init__(self, folder: Path, *, force: bool) -> None:
         """Make it, before long work.
@@ -49,6 +55,7 @@ class Evidence:
         require_new(folder / "accept.json", force=True)
         self._folder = folder
         self._added: set[Indicator] = set()
+        self.problem = ""
 
     def add(self, outcome: Outcome) -> None:
         """Keep what an indicator was judged by, as soon as it is there."""
@@ -64,8 +71,11 @@ class Evidence:
             self._write(name, FORMATS[layout](acceptance))
 
     def _write(self, name: str, text: str) -> None:
-        with new_file(self._folder / name, force=True) as part:
-            part.write_text(text, encoding="utf-8")
+        try:
+            with new_file(self._folder / name, force=True) as part:
+                part.write_text(text, encoding="utf-8")
+        except OrinError as error:
+            self.problem = self.problem or str(error)
 
 
 def _file_name(indicator: Indicator) -> str:

@@ -13,7 +13,7 @@ from orin_llm.cli.errors import INTERRUPTED
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import EngineOptions, flag
 from orin_llm.cli.root_option import Root
-from orin_llm.errors import UsageError
+from orin_llm.errors import OrinError, UsageError
 
 if TYPE_CHECKING:
     from orin_llm.accept.evidence import Evidence
@@ -96,6 +96,8 @@ def accept(
     if folder is not None:  # before anything that a closed pipe could end
         folder.finish(acceptance)
     _print(acceptance, layout)
+    if folder is not None and folder.problem:
+        raise OrinError(f"not all evidence is there: {folder.problem}")
     if code := INTERRUPTED if acceptance.interrupted else acceptance.exit_code:
         raise typer.Exit(code)
 
