@@ -170,6 +170,7 @@ class Stub:
         due = loop.time()
         send = Sender(writer, self.encoding).send
         left = min(asked.body["max_tokens"], self.most_tokens or 1 << 30)
+        reason = "length" if left == asked.body["max_tokens"] else "stop"
         usage = {"prompt_tokens": asked.prompt_tokens, "completion_tokens": left}
         send(f"data: {json.dumps(text_event(asked, '', role=True))}\n\n".encode())
         wait_ms = self.first_ms
@@ -183,7 +184,7 @@ class Stub:
             send(f"data: {json.dumps(text_event(asked, ' word' * tokens))}\n\n".encode())
             sent_ms.append((loop.time() - asked.at_s) * 1e3)
             wait_ms = self.gap_ms
-        send(f"data: {json.dumps(text_event(asked, '', reason='length'))}\n\n".encode())
+        send(f"data: {json.dumps(text_event(asked, '', reason=reason))}\n\n".encode())
         if self.end_ms:
             await asyncio.sleep(self.end_ms / 1e3)
         if self.usage and "stream_options" in asked.body:

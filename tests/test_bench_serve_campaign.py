@@ -24,10 +24,13 @@ from orin_llm.bench.serve.discovery import Found, find_server
 from orin_llm.bench.serve.goodput import Goodput
 from orin_llm.bench.serve.load import Load
 from orin_llm.bench.serve.plan import ServeCampaign
+from orin_llm.bench.serve.room import whole_memory
 from orin_llm.bench.serve.session import Session
 from orin_llm.bench.watch import Watch
+from orin_llm.device.gpu import Gpu, Gpus
 from orin_llm.device.stamp import read_stamp
 from orin_llm.errors import OrinError, UsageError
+from orin_llm.host.memory import Memory
 from orin_llm.models.reporter import Progress, Reporter
 
 LOAD = Load("chat", Lengths(40, 40), Lengths(5, 5), max_concurrency=1, requests=6)
@@ -223,6 +226,21 @@ def test_what_a_server_does_not_do_is_said_before_it_is_measured() -> None:
     ]
     assert (its.settings["ignores_eos"], its.settings["tells_usage"]) == (False, False)
     assert found(Stub()).settings["tells_usage"]
+
+
+def test_answers_that_the_model_ended_are_told() -> None:
+    told = Told()
+    (result,) = measured(Stub(most_tokens=3), LOAD, told=told)
+    assert result.figures["answer_tokens"].mean == 3
+    assert "6 of 6 answers were ended by the model" in told.messages[-1]
+
+
+def test_memory_for_a_server_is_all_that_its_machine_has() -> None:
+    memory = Memory(64 << 30, 1 << 30, 0, 0, None, False)
+    orin, own = Gpu("Orin GPU", "8.7", True), Gpu("RTX", "8.9", False, 24 << 30, 1 << 30)
+    assert whole_memory(Gpus(()), memory).bytes == 64 << 30
+    assert whole_memory(Gpus((orin,)), memory).bytes == 64 << 30
+    assert whole_memory(Gpus((own,)), memory).bytes == 24 << 30
 
 
 def test_progress_counts_requests_up_to_all_of_them() -> None:

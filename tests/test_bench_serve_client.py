@@ -80,6 +80,12 @@ def test_a_request_says_what_is_measured_and_nothing_else() -> None:
     assert asked.headers["accept-encoding"] == "identity"
 
 
+def test_a_field_that_the_user_sets_to_null_is_left_out() -> None:
+    stub = Stub()
+    complete(stub, body={"temperature": None, "stream_options": None})
+    assert not {"temperature", "stream_options"} & stub.completions()[0].body.keys()
+
+
 def test_tokens_that_come_together_are_counted_by_what_the_server_tells() -> None:
     record = complete(Stub(first_ms=100, gap_ms=40, bundle=4), max_tokens=10).record
     assert (len(record.token_ms), record.output_tokens) == (3, 10)

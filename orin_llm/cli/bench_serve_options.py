@@ -48,7 +48,7 @@ class ServerOptions:
             "--body",
             panel=SERVER,
             metavar="JSON",
-            help='Fields of every request, such as {"cache_prompt": false}.',
+            help='Fields of every request, such as {"cache_prompt": false}; null leaves one out.',
         ),
     ] = None
     timeout: Annotated[

@@ -63,7 +63,7 @@ def measure_server(
             yield Report(environment, (_result(campaign, found, load, runs, watch, allowed),))
         if runs[-1].served.stopped:
             raise KeyboardInterrupt
-        _tell_lateness(runs, report)
+        _tell_doubts(runs, report)
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,14 @@ def _lag(measured: Sequence[_Measured]) -> Distribution | None:
     return Distribution.of([lag for one in measured for lag in one.served.lag_ms])
 
 
-def _tell_lateness(measured: Sequence[_Measured], report: Reporter) -> None:
+def _tell_doubts(measured: Sequence[_Measured], report: Reporter) -> None:
+    """What makes a load's figures less than they seem."""
+    reasons = [o.finish_reason for one in measured for o in one.counted]
+    if ended := reasons.count("stop"):
+        report.message(
+            f"{ended} of {len(reasons)} answers were ended by the model, not by their length: see "
+            "answer_tokens"
+        )
     lag = _lag(measured)
     if lag is not None and lag.p99 > LATE_MS:
         report.message(

@@ -71,7 +71,7 @@ class Client:
         endpoint: one of ENDPOINTS.
         key: sent as a bearer's token; "" for none.
         extras: of every body, which the server was found to take.
-        body: what the user wants to be in every body.
+        body: what the user wants to be in every body; a field that is None is left out of it.
         timeout_s: of one request.
         server: what it calls itself in its answers' headers, or "".
         tells_usage: whether streams tell how many tokens there are.
@@ -183,6 +183,7 @@ class Client:
         }
         if not stream:
             asked.pop("stream_options", None)  # has no place there
+        asked = {name: value for name, value in asked.items() if value is not None}
         return self._head("POST", ENDPOINTS[self.endpoint], json.dumps(asked).encode())
 
     def _head(self, method: str, path: str, body: bytes | None) -> bytes:
