@@ -51,6 +51,7 @@ class Steady:
 
     def __init__(self, throttled: tuple[str, ...] = ()) -> None:
         self.degrees = 60.0
+        self.events = 0
         self.throttled = throttled
 
     def read(self) -> Reading:
@@ -64,6 +65,7 @@ class Steady:
             power_w=20.0,
             temperatures_c={"tj": self.degrees},
             throttled=self.throttled,
+            over_current_events=self.events,
         )
 
 
@@ -123,6 +125,7 @@ def test_an_engine_has_the_candidates_settings_and_room_for_whole_chunks(
     configs = [(e.config.chunk_size, e.config.page_size, e.config.threads) for e in loads.made]
     assert configs == [(16, 8, 1), (64, 16, 1)]
     assert [e.n_ctx for e in loads.made] == [46, 46]
+    assert [e.kv_pages * e.config.page_size for e in loads.made] == [3 * 256, 3 * 256]
 
 
 def test_the_defaults_engine_and_the_last_two_are_kept(tiny_model: Path, loads: Loads) -> None:
@@ -163,6 +166,21 @@ def test_a_throttled_machine_ends_a_measurement_early(tiny_model: Path) -> None:
     ) as bench:  # fmt: skip
         found = bench.measure(SPACE.default, Effort(5))
     assert len(found.samples) == 1 and found.throttled == ("gpu",)
+
+
+def test_events_of_the_current_limit_count_as_throttling(tiny_model: Path) -> None:
+    class Rising(Steady):
+        def read(self) -> Reading:
+            self.events += 1
+            return super().read()
+
+    watch = watched(Rising())
+    assert watch.sampler is not None
+    with watch.sampler, EngineBench(
+        tiny_model, BASE, SPACE, Goal("ttft"), WORK, watch=watch
+    ) as bench:  # fmt: skip
+        found = bench.measure(SPACE.default, Effort(5))
+    assert len(found.samples) == 1 and found.throttled == ("over-current",)
 
 
 def test_settling_waits_until_it_is_as_cool_as_at_the_start(tiny_model: Path) -> None:

@@ -51,10 +51,9 @@ def test_two_searches_choose_the_same_or_say_that_the_choices_are_alike() -> Non
     for seed in range(10):
         one, two = (found(noisy(table, 0.01, n)) for n in (seed, seed + 100))
         assert one.best is not None and two.best is not None
-        if one.best.candidate != two.best.candidate:
-            alike = {one.best.candidate, *one.indistinguishable}
-            assert two.best.candidate in alike | {one.best.candidate}
-            assert one.best.candidate in {two.best.candidate, *two.indistinguishable}
+        first, second = one.best.candidate, two.best.candidate
+        if first != second:
+            assert first in two.indistinguishable and second in one.indistinguishable
 
 
 def test_of_two_that_are_alike_the_nearer_to_the_default_is_taken() -> None:

@@ -80,6 +80,15 @@ def test_a_finished_search_is_told_again_without_measuring(tmp_path: Path) -> No
     assert outcome.elapsed_s == pytest.approx(first.elapsed_s)
 
 
+def test_trials_of_fewer_repetitions_than_are_wanted_now_are_measured_anew(tmp_path: Path) -> None:
+    few, more = TableBench(by_value(BEST)), TableBench(by_value(BEST))
+    with opened(tmp_path / "study.db") as study:
+        search(few, study=study, full=True, repetitions=2)
+    with opened(tmp_path / "study.db") as study:
+        search(more, study=study, full=True, repetitions=3)
+    assert more.done >= 5 * 3
+
+
 def test_a_search_of_a_large_space_goes_on_with_the_same_suggestions(tmp_path: Path) -> None:
     goal = Goal("balanced")
     board = SimulatedBoard(MAXN)

@@ -92,7 +92,7 @@ class EngineBench(Closeable):
             samples.append(sample)
             runs += its_runs
             use = self._device_use(runner, runs)
-            if use is not None and use.throttled:
+            if _throttled(use):
                 break
         return Measurement(
             samples=tuple(samples),
@@ -100,7 +100,7 @@ class EngineBench(Closeable):
             decode=_load(use.decode if use else None),
             pages=_pages(runs),
             hottest_c=use.hottest_c if use else None,
-            throttled=use.throttled if use else None,
+            throttled=_throttled(use),
             load_s=load_s,
         )
 
@@ -194,7 +194,10 @@ class EngineBench(Closeable):
         # An engine cuts chunks to its context: room for those that hold a whole prompt.
         whole = self._work.longest + config.max_batch
         n_ctx = min(context(self._header), max(self._work.n_ctx, whole))
-        return replace(config, n_ctx=config.n_ctx or n_ctx, publish=False)
+        n_ctx = config.n_ctx or n_ctx
+        # The same for all, whatever memory the engines beside them leave.
+        kv_memory = config.kv_memory or max(n_ctx, self._work.kv_tokens)
+        return replace(config, n_ctx=n_ctx, kv_memory=kv_memory, publish=False)
 
     def _warm(self, engine: Engine) -> EngineRunner:
         runner = EngineRunner(engine, self._sampler)
@@ -236,6 +239,13 @@ def _load(use: PhaseUse | None) -> Load:
         bandwidth_gb_s=did.bandwidth_gb_s,
         power_w=did.power_w,
     )
+
+
+def _throttled(use: DeviceUse | None) -> tuple[str, ...] | None:
+    """What slowed the machine down; the regulators' current limit lowers clocks, too."""
+    if use is not None and use.over_current_events:
+        return (*(use.throttled or ()), "over-current")
+    return use.throttled if use else None
 
 
 def _pages(runs: list[Run]) -> Pages:

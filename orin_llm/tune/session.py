@@ -96,7 +96,7 @@ class Session:
     def _trials(self, stage: str, candidate: Candidate, repetitions: int) -> Iterator[Trial]:
         for attempt in range(1, _ATTEMPTS + 1):
             recorded = self._recorded.get((stage, self._turn, candidate))
-            if recorded:
+            if recorded and _serves(recorded[0], repetitions):
                 trial = self._keep(recorded.popleft(), is_new=False)
             else:
                 may_repeat = attempt < _ATTEMPTS and self._lasting < _LASTING
@@ -249,6 +249,12 @@ class Session:
             if known:
                 found.append(sum(known) / len(known))
         return found
+
+
+def _serves(trial: Trial, repetitions: int) -> bool:
+    """Whether an earlier trial stands for one of so many; a drifted one was ended early."""
+    measured = trial.measurement
+    return measured is None or trial.state == "drifted" or len(measured.samples) >= repetitions
 
 
 def _exp_median(logs: Sequence[float]) -> float | None:

@@ -11,6 +11,8 @@ from orin_llm.bench.streams import Streams
 from orin_llm.errors import UsageError
 from orin_llm.tune.goal import Goal
 
+_LARGEST_PAGE = 256  # tokens
+
 
 @dataclass(frozen=True)
 class Work:
@@ -45,6 +47,12 @@ class Work:
     def longest(self) -> int:
         """Tokens of the longest prompt."""
         return max(self.prompts[-1], self.stream_prompt)
+
+    @property
+    def kv_tokens(self) -> int:
+        """That the KV cache needs for all streams at once, in pages of any size."""
+        pages = -(-(self.stream_prompt + self.stream_answer) // _LARGEST_PAGE)
+        return self.streams * pages * _LARGEST_PAGE
 
     def alone(self, goal: Goal) -> list[Streams]:
         """Requests that run alone: those that the goal asks for."""
