@@ -155,9 +155,11 @@ def _print_cost(plan: Plan, pairs: int, *, as_json: bool, quiet: bool) -> None:
         )
     if as_json:
         asked = {"workload": plan.scenario.settings, "interval_ms": plan.interval_ms}
-        print_json({**asked, "traced_over_not": cost.to_json()})
+        print_json({**asked, **cost.to_json()})
     else:
         print_cost(plan, cost)
+    if cost.interrupted:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _finish(

@@ -23,15 +23,25 @@ class Cost:
     """Traced over not traced, of pairs of runs next to each other; None: not measured.
 
     The engine keeps its records of steps in both: they are always on.
+
+    Attributes:
+        interrupted: Ctrl-C ended it before there were as many pairs as asked for.
     """
 
     wall: Ratio | None
     ttft: Ratio | None
     tpot: Ratio | None
+    interrupted: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
-        return asdict(self)
+        ratios = {"wall": self.wall, "ttft": self.ttft, "tpot": self.tpot}
+        return {
+            "traced_over_not": {
+                name: None if ratio is None else asdict(ratio) for name, ratio in ratios.items()
+            },
+            "interrupted": self.interrupted,
+        }
 
 
 def measure_cost(
@@ -39,22 +49,31 @@ def measure_cost(
 ) -> Cost:
     """Run the workload in turns; `plan.warmup` rounds before do not count.
 
+    After Ctrl-C it is the cost of the pairs that there are.
+
     Raises:
         UsageError, OrinError: as `record`; or a request failed.
     """
+    interrupted = False
     with load(plan.model, sized_config(plan)) as engine:
         workload = plan.scenario.build(engine.n_vocab, plan.seed)
-        contenders = [_Traced(engine, replace(plan, readings=on)) for on in (True, False)]
-        traced, plain = alternate(
-            contenders,
-            workload,
-            plan.warmup,
-            repetitions,
-            lambda text: say(f"{plan.scenario.label}, {text}"),
-        )
-    for run in (*traced, *plain):
+        traced, plain = (_Traced(engine, replace(plan, readings=on)) for on in (True, False))
+        try:
+            alternate(
+                [traced, plain],
+                workload,
+                plan.warmup,
+                repetitions,
+                lambda text: say(f"{plan.scenario.label}, {text}"),
+            )
+        except KeyboardInterrupt:
+            interrupted = True
+    for run in (*traced.runs, *plain.runs):
         run.require_all_completed()
-    return cost_of(traced, plain)
+    pairs = list(zip(traced.runs, plain.runs, strict=False))[plan.warmup :]
+    if interrupted and not pairs:
+        raise KeyboardInterrupt
+    return replace(cost_of(*zip(*pairs, strict=True)), interrupted=interrupted)
 
 
 def cost_of(traced: Sequence[Run], plain: Sequence[Run]) -> Cost:
@@ -72,6 +91,7 @@ class _Traced:
 
     def __init__(self, engine: Engine, plan: Plan) -> None:
         self._engine, self._plan = engine, plan
+        self.runs: list[Run] = []
 
     @property
     def settings(self) -> dict[str, object]:
@@ -80,7 +100,9 @@ class _Traced:
     def run(self, workload: Workload) -> Run:
         plan = self._plan
         with watching(plan.root, readings=plan.readings, interval_ms=plan.interval_ms) as watch:
-            return EngineRunner(self._engine, watch.sampler).run(workload)
+            run = EngineRunner(self._engine, watch.sampler).run(workload)
+        self.runs.append(run)
+        return run
 
 
 def _ratio(pairs: Iterable[tuple[float | None, float | None]]) -> Ratio | None:
