@@ -11,14 +11,19 @@ import pytest
 from simulated_board import MODE_30W, SPACE, SimulatedBoard
 
 from orin_llm.gguf.header import Header, read_model_header
+from orin_llm.profiles.key import ProfileKey
+from orin_llm.profiles.profile import Profile
+from orin_llm.profiles.store import ProfileStore
 from orin_llm.tune.goal import Constraints, Goal
 from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Load, Measurement, Sample
-from orin_llm.tune.outcome import Outcome, Standing, Trial, Verdict
+from orin_llm.tune.outcome import Decision, Outcome, Standing, Trial, Verdict
 from orin_llm.tune.pairs import Ratio
 from orin_llm.tune.report import About, report
 from orin_llm.tune.report_facts import RopeTable, quantization_lines, rope_tables
+from orin_llm.tune.report_keep import deserves_profile
 from orin_llm.tune.report_plots import save_pictures
+from orin_llm.tune.report_profile import profile_of
 from orin_llm.tune.report_tables import chunk_table, cut, page_table, result_table
 from orin_llm.tune.search import Tuner
 
@@ -177,6 +182,40 @@ def test_whatever_a_search_ends_with_can_be_told(
         assert report(outcome, about).startswith("# tiny, tuned for balanced\n")
     assert outcomes[-1].decision == ("infeasible" if max_tpot_ms else "better")
     assert outcomes[0].decision == outcomes[1].decision == "unfinished" or max_tpot_ms
+
+
+@pytest.mark.parametrize(
+    ("decision", "known", "expected"),
+    [
+        ("better", None, True),
+        ("noise", "better", True),
+        ("default", "unfinished", True),
+        ("unfinished", None, True),
+        ("unfinished", "unfinished", True),
+        ("unfinished", "noise", False),
+        ("infeasible", None, False),
+    ],
+)
+def test_a_search_that_did_not_end_replaces_no_profile_of_one_that_did(
+    tmp_path: Path, decision: Decision, known: str | None, expected: bool
+) -> None:
+    store = ProfileStore(tmp_path, tmp_path / "shipped")
+    if known is not None:
+        key = ProfileKey(None, None, None, None, None, None, None, None, "m", "0" * 64)
+        store.save("m-ttft", Profile(key, {}, evidence={"decision": known}))
+    outcome = replace(OUTCOME, decision=decision)
+    assert deserves_profile(outcome, store, "m-ttft") is expected
+
+
+def test_evidence_has_what_was_measured_and_nothing_else() -> None:
+    key = ProfileKey(None, None, None, None, None, None, None, None, "m", "0" * 64)
+    profile = profile_of(OUTCOME, key, {"threads": 4}, {"warnings": []})
+    assert profile.values == {"threads": 4, "chunk_size": 1024, "page_size": 64}
+    assert profile.evidence["best"] == {
+        "ttft_ms": {"512": 80.0}, "tpot_ms": 20.0, "prefill": {"gpu_percent": 30.0},
+        "repetitions": 2,
+    }  # fmt: skip
+    assert "warnings" not in profile.evidence
 
 
 def test_pictures_are_written_where_there_is_something_to_show(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def _inline(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_inline(inner)}" for name, inner in value.items())
     if isinstance(value, list):
-        return ", ".join(map(_inline, value)) or "none"
+        return "; ".join(map(_inline, value)) or "none"
     return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 

@@ -50,7 +50,7 @@ def keep(
     fixed = job.fixed_values()
     told = commands(job, {**fixed, **outcome.settings}, typed)
     machine = job.machine()
-    name = job.name if _deserves(outcome, store, job.name) else None
+    name = job.name if deserves_profile(outcome, store, job.name) else None
     profile: Profile | None = None
     if name is not None:
         evidence = {"machine": machine, "commands": told, "warnings": list(warnings)}
@@ -78,7 +78,7 @@ def keep(
     return Kept(name, result)
 
 
-def _deserves(outcome: Outcome, store: ProfileStore, name: str) -> bool:
+def deserves_profile(outcome: Outcome, store: ProfileStore, name: str) -> bool:
     """Whether a profile is made: of what was decided, and of the best so far where nothing better
     is there."""
     if outcome.best is None or outcome.decision == "infeasible":

@@ -24,7 +24,18 @@ def profile_of(
         about: evidence beside the outcome's: the machine, the commands.
     """
     values = {name: value for name, value in outcome.settings.items() if value != ""}
-    return Profile(key, {**base, **values}, outcome.goal.name, {**evidence(outcome), **about})
+    told = _known({**evidence(outcome), **about})
+    return Profile(key, {**base, **values}, outcome.goal.name, told)
+
+
+def _known(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what was not measured and what is empty."""
+    found = {}
+    for name, value in table.items():
+        inner = _known(value) if isinstance(value, Mapping) else value
+        if inner not in (None, {}, []):
+            found[name] = inner
+    return found
 
 
 def evidence(outcome: Outcome) -> dict[str, Any]:
