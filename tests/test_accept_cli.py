@@ -133,7 +133,17 @@ def test_without_a_gpu_or_a_reference_these_are_not_measurable_and_the_exit_code
     arguments = ("--only", "4,6", "--allow-unmeasured", "-q", "-o", "junit", str(model))
     allowed = run(command(model, *arguments), env=env)
     assert (allowed.returncode, allowed.stderr) == (0, "")
-    assert xml.fromstring(allowed.stdout).get("skipped") == "1"
+    assert xml.fromstring(allowed.stdout)[0].get("skipped") == "1"
+
+
+def test_a_reference_of_another_vocabulary_is_no_fault_of_the_model(
+    model: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.gguf"
+    other.write_bytes(tiny_llama(shape=Shape(n_ctx=512, n_vocab=400)).data)
+    done = run(command(model, "--only", "6", "--reference", str(other)))
+    assert done.returncode == 4
+    assert "only models with one vocabulary can be compared" in done.stdout
 
 
 def test_an_indicator_that_fails_ends_with_1_and_says_by_how_much(model: Path) -> None:

@@ -33,8 +33,10 @@ from orin_llm.device.stamp import read_stamp
 from orin_llm.engine import Completion, Engine, EngineConfig, Request
 from orin_llm.errors import OrinError
 from orin_llm.gguf.header import read_header
+from orin_llm.models.reporter import Reporter
 from orin_llm.quality.base_logits import BaseLogits
-from orin_llm.quality.compare import open_side
+from orin_llm.quality.compare import Side, open_side
+from orin_llm.quality.window_logits import WindowLogits
 
 # One thread: several wait for each other at every step, which takes long on a busy machine.
 CONFIG = EngineConfig(n_ctx=512, threads=1, publish=False)
@@ -266,3 +268,18 @@ def test_5_of_a_request_that_failed_for_positions_beyond_the_table_these_are_tol
     stub.outside = 0
     with pytest.raises(OrinError, match="a request failed: not a number"):
         bench.measure("rope", lambda done, total: None, {})
+
+
+def test_6_a_reference_without_room_is_no_fault_of_the_model(smollm2: Path, tmp_path: Path) -> None:
+    def full(side: Side, beside: WindowLogits | None) -> WindowLogits:
+        raise OrinError("there is not enough memory")
+
+    reference = Side(tmp_path / "f16.gguf", CONFIG)
+    thresholds = read_thresholds(limits_file(tmp_path, SHAPES))
+    plan = make_plan(
+        smollm2, CONFIG, chosen("6"), thresholds, read_stamp(), reference=reference, text="a text"
+    )
+    (outcome,) = Session(plan, Engine, full, Reporter()).outcomes()
+    assert outcome.status == "not measurable"
+    assert "there is not enough memory" in outcome.reasons[0]
+    assert "--logits FILE" in outcome.reasons[0]

@@ -118,9 +118,8 @@ def test_junit_has_a_case_for_each_indicator_and_counts_what_is_in_them() -> Non
     root, found = cases(acceptance(values))
     kinds = [[child.tag for child in case if child.tag != "system-out"] for case in found]
     assert kinds == [["failure"], [], [], [], [], ["error"], []]
-    for element in (root, root[0]):
-        numbers = [element.get(name) for name in ("tests", "failures", "errors", "skipped")]
-        assert numbers == ["7", "1", "1", "0"]
+    numbers = [root[0].get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert numbers == ["7", "1", "1", "0"]
     failure = found[0].find("failure")
     assert failure is not None
     assert "99 ms" in (failure.get("message") or "")
@@ -129,7 +128,7 @@ def test_junit_has_a_case_for_each_indicator_and_counts_what_is_in_them() -> Non
 def test_junit_skips_what_was_allowed_to_be_unmeasured() -> None:
     root, found = cases(acceptance({**GOOD, "ppl_ratio": None}, allow_unmeasured=True))
     assert [child.tag for child in found[5]] == ["skipped", "system-out"]
-    assert (root.get("errors"), root.get("skipped")) == ("0", "1")
+    assert (root[0].get("errors"), root[0].get("skipped")) == ("0", "1")
 
 
 @settings(deadline=None)

@@ -30,7 +30,7 @@ def to_junit(acceptance: Acceptance) -> str:
     }
     totals = {name: str(number) for name, number in numbers.items()}
     seconds = sum(outcome.elapsed_ms for outcome in outcomes) / 1e3
-    suites = xml.Element("testsuites", {"name": "orin-llm accept", **totals})
+    suites = xml.Element("testsuites", {"name": "orin-llm accept", "time": f"{seconds:.3f}"})
     suite = xml.SubElement(
         suites, "testsuite", {"name": "orin-llm accept", "time": f"{seconds:.3f}", **totals}
     )

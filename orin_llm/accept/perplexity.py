@@ -11,15 +11,21 @@ from orin_llm.accept import figures
 from orin_llm.accept.figures import Figures
 from orin_llm.accept.plan import Plan
 from orin_llm.engine.loaded_model import read_model_header
-from orin_llm.errors import UsageError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.models.describe import quant
 from orin_llm.quality.base_logits import BaseLogits
 from orin_llm.quality.compare import Opener, Side, compare_models
+from orin_llm.quality.window_logits import WindowLogits
 
 UNQUANTIZED = ("F32", "F16", "BF16")
 NO_REFERENCE = (
     "nothing to compare with: name the unquantized model (--reference MODEL), or what "
     "`orin-llm perplexity MODEL --save-logits FILE` wrote of it (--logits FILE)"
+)
+
+TOO_LARGE = (
+    "Where both models do not fit into memory, run the unquantized one before, elsewhere if need "
+    "be: `orin-llm perplexity MODEL --save-logits FILE`, then --logits FILE"
 )
 
 
@@ -41,8 +47,9 @@ def measure_perplexity(
     PRECOND: the plan has a reference.
 
     Raises:
-        OrinError: a model cannot be loaded beside the other, a step failed, or the vocabularies
-            differ.
+        UsageError: they cannot be loaded beside one another, the vocabularies differ, or the text
+            is too short.
+        OrinError: a step failed.
     """
     shape, reference = plan.shapes.perplexity, plan.reference
     assert reference is not None
@@ -50,8 +57,15 @@ def measure_perplexity(
     if isinstance(reference, BaseLogits):
         tokens = int(reference.tokens.shape[1])
     model = Side(plan.model, replace(plan.config, n_ctx=tokens))
+
+    def open_both(side: Side, beside: WindowLogits | None) -> WindowLogits:
+        try:
+            return opener(side, beside)
+        except OrinError as error:
+            raise UsageError(f"{side.path.name} cannot be loaded: {error}. {TOO_LARGE}") from error
+
     found = compare_models(
-        reference, model, plan.text, most=shape.windows, on_window=on_window, opener=opener
+        reference, model, plan.text, most=shape.windows, on_window=on_window, opener=open_both
     )
     comparison = found.comparison
     raw |= {

@@ -24,7 +24,7 @@ from orin_llm.device.sampler import Sampler
 from orin_llm.device.sources import Sensors, open_sensors
 from orin_llm.engine import Engine, EngineConfig
 from orin_llm.engine.loaded_model import read_model_header
-from orin_llm.errors import OrinError
+from orin_llm.errors import OrinError, UsageError
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.quality.compare import Opener
 
@@ -109,6 +109,8 @@ class Session:
             figures = measure(
                 lambda done, total: self._report.progress(Progress(step, done, total, unit)), raw
             )
+        except UsageError as refusal:  # what was asked cannot be: that is not the model's fault
+            figures = unmeasured(indicator, str(refusal))
         except OrinError as failure:
             error = str(failure)
             figures = unmeasured(indicator, "")
