@@ -191,6 +191,12 @@ def test_only_events_with_text_are_tokens() -> None:
     assert (found.event_ms, found.finished_ms) == ([1.0, 2.0], 2.0)
 
 
+def test_what_llama_server_had_in_its_cache_is_told_by_its_timings() -> None:
+    last = {"choices": [], "usage": {"prompt_tokens": 9}, "timings": {"cache_n": 7, "prompt_n": 2}}
+    assert answer_to(text("a", "stop"), event(last)).usage.cached == 7
+    assert answer_to(text("a", "stop"), event({"timings": [1]})).usage.cached is None
+
+
 def test_usage_that_makes_no_sense_is_not_believed() -> None:
     for wrong in (-1, True, 1.5, "9", None, 1 << 40, [3]):
         usage = {"prompt_tokens": wrong, "completion_tokens": wrong, "prompt_tokens_details": wrong}

@@ -32,6 +32,11 @@ class Usage:
         self.answer = _count(told.get("completion_tokens"), self.answer)
         self.cached = _count(cached, self.cached)
 
+    def read_timings(self, told: Any) -> None:
+        """Take what llama-server tells of its cache in a `timings` object."""
+        if isinstance(told, dict):
+            self.cached = _count(told.get("cache_n"), self.cached)
+
 
 def _count(value: Any, known: int | None) -> int | None:
     right = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
@@ -123,6 +128,7 @@ class Answer:
     def _read_event(self, at_ms: float, event: dict[str, Any]) -> None:
         if event.get("error"):
             raise Failure("server error", excerpt(error_text(event["error"])))
+        self.usage.read_timings(event.get("timings"))
         self.usage.read(event.get("usage"))
         choices = event.get("choices")
         choice = choices[0] if isinstance(choices, list) and choices else None

@@ -23,6 +23,7 @@ from orin_llm.bench.watch import SensorLog, Watch
 from orin_llm.device.reading import Reading
 from orin_llm.models.reporter import Progress, Reporter
 
+_LOOK_MS = 10_000.0  # between two looks at the sensors' readings, which delay what comes meanwhile
 LATE_MS = 5.0  # by which this program may wake up too late before it is worth a word
 
 
@@ -84,12 +85,14 @@ class _Repetition:
             if warmed is not None and warmed.stopped:
                 return replace(warmed, outcomes=[])
             total = self.load.counted
-            done = 0
+            done, looked_ms = 0, 0.0
 
             def ended(outcome: Outcome) -> None:
-                nonlocal done
+                nonlocal done, looked_ms
                 done += outcome.record.role == COUNTED
-                self.log.look()
+                if outcome.record.finished_ms - looked_ms > _LOOK_MS:
+                    self.log.look()
+                    looked_ms = outcome.record.finished_ms
                 report.progress(Progress(text, done, total, "requests"))
 
             orders = self.load.orders(self.found.count, f"{self.campaign.seed} {self.name}")
