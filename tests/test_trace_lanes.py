@@ -133,6 +133,14 @@ def test_page_events_are_at_the_step_that_they_were_for() -> None:
     ]  # fmt: skip
 
 
+def test_tokens_in_a_step_are_none_in_a_pause() -> None:
+    steps = [exact(1, 0, 0, 5, 0, 0, prompt=8), exact(2, 5.5, 0, 4, 0, 0), exact(3, 20, 0, 5, 0, 0)]
+    events = lanes(run_of(steps=steps)).events
+    assert [
+        (e["ts"] / 1e3, *e["args"].values()) for e in events if e["name"] == "tokens in a step"
+    ] == [(0, 8, 1), (5.5, 0, 1), (9.5, 0, 0), (20, 0, 1), (25, 0, 0)]
+
+
 def test_sensors_are_counters_and_what_is_not_read_is_absent() -> None:
     readings = (
         Reading(100.0, power_w=31.5, emc_percent=40.0, ram_used_bytes=3 * MiB, throttled=("gpu",)),

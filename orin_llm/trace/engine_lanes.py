@@ -17,6 +17,7 @@ SAMPLING = Lane(ENGINE, 4, "sampling")
 GAPS = Lane(ENGINE, 5, "host gaps")
 PAGES = Lane(ENGINE, 6, "page events")
 _MIB = 1 << 20
+_PAUSE_MS = 1.0  # between steps, from which on no tokens are shown
 
 
 def step_events(clock: Clock, steps: Sequence[StepRecord]) -> Iterator[Event]:
@@ -39,6 +40,8 @@ def step_events(clock: Clock, steps: Sequence[StepRecord]) -> Iterator[Event]:
             "page_misses": step.kv_misses,
         }
         start = max(parts.whole[0], ended)
+        if _PAUSE_MS < start - ended < float("inf"):
+            yield from _tokens(clock, ended, 0, 0)
         ended = max(start, parts.whole[1])
         yield clock.slice(lane, name, start, ended, args)
         start = max(parts.computation[0], computed)
@@ -48,6 +51,8 @@ def step_events(clock: Clock, steps: Sequence[StepRecord]) -> Iterator[Event]:
             yield clock.slice(SAMPLING, "sampling", max(start, parts.sampling[0]), computed, {})
         yield from _page_events(clock, step)
         yield from _counters(clock, step, ended)
+    if steps:
+        yield from _tokens(clock, ended, 0, 0)
 
 
 def merged_step_events(clock: Clock, steps: Sequence[StepRecord], size: int) -> Iterator[Event]:
@@ -114,5 +119,9 @@ def _counters(clock: Clock, step: StepRecord, end_ms: float) -> Iterator[Event]:
         sizes = {"used": step.kv_bytes_used / _MIB, "committed": step.kv_bytes_committed / _MIB}
         yield from clock.counter(ENGINE, "KV cache (MiB)", end_ms, sizes)
         yield from clock.counter(ENGINE, "KV cache (tokens)", end_ms, {"tokens": step.kv_tokens})
-    in_step = {"prompt": step.n_prompt_tokens, "decode": step.n_decode_tokens}
-    yield from clock.counter(ENGINE, "tokens in a step", step.started_ms, in_step)
+    yield from _tokens(clock, step.started_ms, step.n_prompt_tokens, step.n_decode_tokens)
+
+
+def _tokens(clock: Clock, at_ms: float, prompt: int, decode: int) -> Iterator[Event]:
+    values = {"prompt": prompt, "decode": decode}
+    yield from clock.counter(ENGINE, "tokens in a step", at_ms, values)
