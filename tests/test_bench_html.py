@@ -150,6 +150,8 @@ def test_gaps_that_differ_by_factors_have_an_axis_of_factors() -> None:
     none = replace(result(), itl_histogram=Histogram.of([0.0] * 50 + [300.0]))
     scales = [drawn(one)["itl-1"].axes[0].get_xscale() for one in (short, long, none)]
     assert scales == ["linear", "log", "log"]
+    gaps = drawn(none)["itl-1"].axes[0].patches[0].get_data()
+    assert gaps.edges[0] > 0 and sum(gaps.values) == 51  # those of nothing have a place, too
 
 
 def test_every_gap_is_in_the_picture_however_few_bins_it_has() -> None:

@@ -32,7 +32,7 @@ class Histogram:
         low = max(least, _LEAST_MS)
         high = most if most > low * 1.001 else low * 1.1  # all alike
         edges = np.geomspace(low, high, N_BINS + 1)
-        edges[0] = least if least >= _LEAST_MS else 0.0
-        edges[-1] = max(high, most)  # not what rounding makes of them
+        if least < low:
+            edges[0] = 0.0
         counts, _ = np.histogram(values_ms, edges)
         return cls(tuple(map(float, edges)), tuple(map(int, counts)))

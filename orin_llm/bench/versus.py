@@ -152,7 +152,7 @@ def _pairs(before: Sequence[Any], now: Sequence[Any]) -> Iterator[tuple[Any, Any
         varied = _varied(old) | _varied(new)
         by_settings = {_key({name: r.engine.get(name) for name in varied}): r for r in old}
         for result in new:
-            found = by_settings.pop(_key({n: result.engine.get(n) for n in varied}), None)
+            found = by_settings.get(_key({n: result.engine.get(n) for n in varied}))
             if found is not None:
                 yield found, result
 
