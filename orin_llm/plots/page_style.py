@@ -56,7 +56,8 @@ svg.chart text {{ font-family: inherit !important; }}
   main {{ max-width: none; padding: 0; }}
   body {{ font-size: 10pt; }}
   .scroll {{ overflow: visible; }}
-  th, td {{ white-space: normal; padding: .2rem .4rem; }}
+  table {{ font-size: 7.5pt; }}
+  th, td {{ white-space: normal; padding: .15rem .3rem; }}
   svg.chart {{ min-width: 0; }}
   figure, tr {{ break-inside: avoid; }}
   h2 {{ break-after: avoid; }}
