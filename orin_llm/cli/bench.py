@@ -50,6 +50,8 @@ def bench(
     """Measure TTFT, TPOT, throughput and memory: results on stdout, progress on stderr.
 
     Numbers take lists and ranges (512,1024 or 128-512+128 or 1-16*2): every combination is run.
+
+    orin-llm bench serve URL puts a load on a server; orin-llm bench show FILE shows a report again.
     """
     from orin_llm.bench.campaign import Campaign, measure
     from orin_llm.bench.start_campaign import measure_starts
