@@ -52,7 +52,7 @@ def main() -> int:
     arguments = _arguments()
     prompts = tuple(parse_numbers(arguments.prompt, "--prompt", 1))
     goal, work = Goal(arguments.goal), Work(prompts, arguments.gen, arguments.streams, 64, 16)
-    base, plan = EngineConfig(), Plan(repetitions=arguments.repetitions)
+    base, plan = EngineConfig(threads=arguments.threads), Plan(repetitions=arguments.repetitions)
     space = default_space(base, goal, work, on_gpu=False)
     left = [knob for knob in space.knobs if knob.name in arguments.knobs.split(",")]
     space = Space(tuple(left), space.allowed)
@@ -170,6 +170,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--prompt", default="128,512", help="prompt lengths in tokens")
     parser.add_argument("--gen", type=int, default=32, help="tokens of an answer")
     parser.add_argument("--streams", type=int, default=4, help="that run at once")
+    parser.add_argument("--threads", type=int, default=0, help="where they are no knob")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--knobs", default="chunk_size,page_size,threads,max_batch")
     parser.add_argument("--json", help="a file for everything that was measured")

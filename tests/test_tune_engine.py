@@ -264,6 +264,10 @@ def test_the_knobs_of_a_gpu_are_its_kernels() -> None:
     assert names == [
         "chunk_size", "page_size", "max_batch", "kv_type", "matrix path", "vector kernel",
     ]  # fmt: skip
+    alone = default_space(EngineConfig(), Goal("tpot"), Work(), on_gpu=True)
+    assert [knob.name for knob in alone.knobs] == ["page_size", "vector kernel"]
+    prompts = default_space(EngineConfig(), Goal("ttft"), Work(), on_gpu=True)
+    assert [knob.name for knob in prompts.knobs] == ["chunk_size", "page_size", "matrix path"]
     assert space.default["kv_type"] == "f16" and space.default["matrix path"] == ""
     for value in space.knob("matrix path").values:
         space.config(space.default.having("matrix path", value), EngineConfig())

@@ -54,7 +54,7 @@ class Goal:
     @property
     def needs_prefill(self) -> bool:
         """Whether TTFT is to be measured of all prompts, not only of the longest."""
-        return self.name != "tpot"
+        return self.name != "tpot" or self.constraints.max_ttft_ms is not None
 
     @property
     def needs_decode(self) -> bool:

@@ -167,7 +167,8 @@ class Session:
         trial = Trial(**{**vars(trial), "number": len(self.trials) + 1})
         if is_new:
             self._study.add(trial)
-        elif trial.candidate == self.space.default and trial.measurement is not None:
+        elif trial.candidate == self.space.default and trial.state == "measured":
+            assert trial.measurement is not None
             self._drift.begin(trial.measurement)
         self.trials.append(trial)
         if trial.state == "measured" and trial.measurement is not None:

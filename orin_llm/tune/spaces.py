@@ -46,18 +46,20 @@ def default_space(
         allowed_cpus: that this process may use; None asks the system.
     """
     cpus = frozenset(os.sched_getaffinity(0)) if allowed_cpus is None else allowed_cpus
-    knobs = [
-        _numbers("chunk_size", _useful(_CHUNKS_GPU if on_gpu else _CHUNKS_CPU, work), base),
-        _numbers("page_size", PAGE_SIZES, base),
-    ]
+    knobs = []
+    if goal.needs_prefill:
+        chunks = _useful(_CHUNKS_GPU if on_gpu else _CHUNKS_CPU, work)
+        knobs.append(_numbers("chunk_size", chunks, base))
+    knobs.append(_numbers("page_size", PAGE_SIZES, base))
     if goal.needs_concurrent:
         knobs.append(_numbers("max_batch", [n for n in _BATCHES if n <= 2 * work.streams], base))
     if kv_types:
         others = [name for name in kv_types if name != base.kv_type]
         knobs.append(Knob("kv_type", (base.kv_type, *others), base.kv_type))
     if on_gpu:
-        if not base.kernels.chosen:
+        if not base.kernels.chosen and goal.needs_prefill:
             knobs.append(Knob("matrix path", MATRIX_PATHS, "", KERNELS))
+        if not base.kernels.chosen and (goal.needs_decode or goal.needs_concurrent):
             knobs.append(Knob("vector kernel", _VECTORS, "", KERNELS))
     else:
         knobs += _cpu_knobs(base, cpus)
