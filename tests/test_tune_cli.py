@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from orin_llm.cli.main import app
 from orin_llm.cli.tune_options import seconds
 from orin_llm.errors import UsageError
+from orin_llm.host.locking import file_lock
 from orin_llm.profiles.key import ProfileKey
 from orin_llm.profiles.profile import Profile
 from orin_llm.profiles.store import ProfileStore
@@ -172,6 +173,21 @@ def test_a_machine_that_is_held_back_is_tuned_only_anyway(
     assert trap in (home / "tune" / name / "report.md").read_text()
 
 
+def test_a_board_at_its_best_is_tuned_and_held_to_its_power(
+    tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = boards.jetson(tmp_path, replace(boards.AGX_64_JP6, mode="MAXN"))
+    monkeypatch.setenv("PATH", machine.path)
+    on_board = ("--root", str(machine.root), "-ngl", "0")
+    code, _, err = tune(tiny_model, *on_board, "--power", "32")
+    assert code == 0 and "warning" not in err
+    assert ProfileStore().read("tiny-maxn-ttft").profile.key.mode == "MAXN"
+    code, _, err = tune(tiny_model, *on_board, "--power", "30", "--name", "cool")
+    assert code == 1
+    assert f"power of {boards.AGX_WATTS:g} W is above 30 W" in err
+    assert ProfileStore().names() == ["tiny-maxn-ttft"]
+
+
 def test_a_build_without_cuda_is_a_trap_where_a_gpu_is(
     tiny_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +239,15 @@ def test_another_search_does_not_go_on_with_this_ones_trials(tiny_model: Path) -
     code, _, err = tune(tiny_model, "--resume", "--max-ttft", "5000")
     assert code == 2
     assert "is of another search" in err and "--fresh" in err
+
+
+def test_a_search_under_way_is_left_alone_by_another(tiny_model: Path, home: Path) -> None:
+    assert tune(tiny_model)[0] == 0
+    folder = home / "tune" / "tiny-ttft"
+    with file_lock(folder / "study.sqlite.lock"):
+        code, _, err = tune(tiny_model, "--fresh")
+    assert code == 2 and "is in use by another process" in err
+    assert (folder / "study.sqlite").exists()
 
 
 def test_what_was_measured_elsewhere_keeps_its_name(tiny_model: Path) -> None:

@@ -57,7 +57,7 @@ def tune(
     typed = shlex.join(["orin-llm", *(word for word in sys.argv[1:] if word not in once)])
     job = _job(model, goal, search, work, fixed, result, root)
     with reporter(result.quiet) as report:
-        warnings = _warnings(model, fixed.gpu_layers, search, root, report)
+        warnings = _warnings(model, fixed.gpu_layers, search, root)
         if search.dry_run:
             space = job.space([])
             print_json(plan_json(job, space)) if result.as_json else print_plan(job, space)
@@ -80,13 +80,12 @@ def tune(
         raise OrinError(f"{outcome.reason}: no profile was made")
 
 
-def _warnings(
-    model: str, gpu_layers: int, search: SearchOptions, root: Path, report: StderrReporter
-) -> list[str]:
+def _warnings(model: str, gpu_layers: int, search: SearchOptions, root: Path) -> list[str]:
     """What the doctor finds that makes tuning a mistake, where the user goes past it.
 
     Raises OrinError where the user does not.
     """
+    from orin_llm.cli.render import visible
     from orin_llm.device.board import read_board
     from orin_llm.doctor.catalogue import check
     from orin_llm.doctor.look import look
@@ -95,8 +94,8 @@ def _warnings(
     under_load = read_board(root).is_jetson and not search.dry_run
     machine = look(root, model, 0, load=under_load)
     found = [trap.text for trap in traps(check(machine), on_gpu=gpu_layers != 0)]
-    for text in found:
-        report.message(f"warning: {text}")
+    for text in found:  # with --quiet, too
+        print(visible(f"warning: {text}"), file=sys.stderr, flush=True)
     if found and not (search.anyway or search.dry_run):
         raise OrinError(
             "the machine is not worth tuning as it is: put right what is named "

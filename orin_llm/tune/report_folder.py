@@ -16,6 +16,7 @@ from orin_llm.profiles.profile import Profile
 from orin_llm.tune.outcome import Outcome
 from orin_llm.tune.report import About, report
 from orin_llm.tune.report_plots import save_pictures
+from orin_llm.tune.study import study_lock
 
 REPORT, RESULT, STUDY, PROFILE = "report.md", "result.json", "study.sqlite", "profile.toml"
 
@@ -55,7 +56,7 @@ class ReportFolder:
         """Create the folder; with `fresh`, without what an earlier run left in it.
 
         Raises:
-            UsageError: something else is in the way.
+            UsageError: something else is in the way, or another process works in it.
             OrinError: it cannot be written.
         """
         if self.path.exists() and not self.path.is_dir():
@@ -63,8 +64,9 @@ class ReportFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             if fresh:
-                for name in (RESULT, STUDY, REPORT, PROFILE):
-                    (self.path / name).unlink(missing_ok=True)
+                with study_lock(self.study):  # another process may be at work in it
+                    for name in (RESULT, STUDY, REPORT, PROFILE):
+                        (self.path / name).unlink(missing_ok=True)
         except OSError as error:
             raise self._unusable(error) from error
 

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import warnings
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -132,16 +132,22 @@ def import_optuna() -> Any:
     return optuna
 
 
-def _storage(path: Path, stack: ExitStack) -> Any:
+def study_lock(path: Path) -> AbstractContextManager[int]:
+    """Holds a study's file; UsageError where another process does."""
+
     def refuse() -> None:
         raise UsageError(f"{path} is in use by another process: wait for it, or name another file")
 
+    return file_lock(path.with_name(f"{path.name}.lock"), refuse)
+
+
+def _storage(path: Path, stack: ExitStack) -> Any:
     from sqlalchemy.pool import NullPool
 
     optuna = import_optuna()
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file for the study")
-    stack.enter_context(file_lock(path.with_name(f"{path.name}.lock"), refuse))
+    stack.enter_context(study_lock(path))
     place = path.absolute()
     return optuna.storages.RDBStorage(
         "sqlite://",  # with the name in it, a question mark would end that
