@@ -136,6 +136,18 @@ def test_a_server_that_closes_late_costs_its_answer_nothing() -> None:
     assert (record.error, record.e2el_ms) == ("", pytest.approx(0, abs=1e-6))
 
 
+def test_a_time_that_is_over_while_a_server_closes_is_no_failure() -> None:
+    async def lingers(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(stream_head())
+        await asyncio.sleep(TIMEOUT_S - 0.1)
+        writer.write(chunk(b"data: " + WORD + b"\n\ndata: [DONE]\n\n"))
+        await writer.drain()
+        await asyncio.sleep(60)
+
+    record = outcome_of(lingers).record
+    assert (record.error, record.e2el_ms) == ("", pytest.approx(TIMEOUT_S * 1e3 - 100))
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -65,7 +65,8 @@ class Place:
         try:
             await asyncio.wait_for(self._exchange(link), timeout_s)
         except asyncio.TimeoutError:  # before Python 3.11 not the built-in one
-            raise Failure("timeout", f"no end within {timeout_s:g} s") from None
+            if not reader.complete:
+                raise Failure("timeout", f"no end within {timeout_s:g} s") from None
         except ssl.SSLError as error:
             raise Failure("tls", _tls_text(error)) from None
         except ConnectionAbortedError as error:  # asyncio's, where a handshake does not end
