@@ -97,6 +97,9 @@ def judged_again(evidence: Path) -> None:
     gaps = np.diff([r["token_ms"] for r in requests("growth")], axis=1)
     kv = [run["kv"] for run in raw["pages"]["runs"]]
     lookups, misses = (sum(use[name] for use in kv) for name in ("lookups", "misses"))
+    steps = [step for run in raw["pages"]["runs"] for step in run["steps"]]
+    assert sum(step["kv_lookups"] for step in steps) == lookups
+    assert sum(step["kv_misses"] for step in steps) == misses
     ends = [(r["submitted_ms"], r["finished_ms"]) for r in requests("throughput")]
     counters = raw["rope"]["counters"]
     again = {
