@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from processes import CLI, environment, interrupt, start
+from processes import CLI, environment, interrupt, run, start
 from stub_server import Stub
 from typer.testing import CliRunner
 
@@ -111,6 +111,21 @@ def test_what_cannot_be_drawn_or_compared_is_refused_before_anything_is_measured
         done = CliRunner().invoke(app, ["bench", "-m", str(tiny_model), *QUICK, *arguments])
         assert (done.exit_code, done.stdout) == (code, ""), arguments
         assert complaint in done.stderr and "warm-up" not in done.stderr
+
+
+def test_without_anything_to_draw_with_nothing_is_measured(
+    tiny_model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").write_text("raise ImportError('another numpy')")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    command = [*CLI, "bench", "-m", str(tiny_model), *QUICK, "-o"]
+    page, table = (
+        run([*command, form], env=environment(PYTHONPATH=path)) for form in ("html", "md")
+    )
+    assert (page.returncode, page.stdout) == (4, "") and "another numpy" in page.stderr
+    assert "warm-up" not in page.stderr
+    assert table.returncode == 0
 
 
 def test_a_page_is_not_written_on_a_terminal(tiny_model: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from processes import environment, python, run
 
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.plots.charts import (
@@ -212,3 +214,23 @@ def test_matplotlib_is_not_imported_before_something_is_drawn() -> None:
         "sys.exit('matplotlib' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+DRAW = """
+from orin_llm.plots.charts import Series, line_chart, svg
+print(svg(line_chart([Series("a", [1], [1])], title="t", x_label="x", y_label="y"))[:4])
+"""
+
+
+def test_a_window_that_the_environment_names_is_not_needed() -> None:
+    done = run(python(DRAW), env=environment(MPLBACKEND="nonsense"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "<svg\n", "")
+
+
+def test_a_matplotlib_that_cannot_be_imported_is_told(tmp_path: Path) -> None:
+    (tmp_path / "matplotlib").mkdir()
+    (tmp_path / "matplotlib" / "__init__.py").write_text("raise ImportError('another numpy')")
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = run(python(DRAW), env=environment(PYTHONPATH=path))
+    assert "DeviceUnavailable: pictures need matplotlib" in done.stderr
+    assert "another numpy" in done.stderr

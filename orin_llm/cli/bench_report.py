@@ -53,12 +53,14 @@ class ReportOptions:
 
         Raises:
             UsageError: a flag cannot be used, or has no place in the layout.
-            OrinError: the folder cannot be written to, or the earlier report is damaged.
+            OrinError: the folder cannot be written to, the earlier report is damaged, or there is
+                nothing to draw with.
         """
         from orin_llm.bench.picture_files import require_folder
         from orin_llm.bench.result import Earlier
         from orin_llm.bench.result_file import read_results
         from orin_llm.bench.versus import require_common
+        from orin_llm.plots.drawing import require_drawing
 
         if layout == "html" and sys.stdout.isatty():
             raise UsageError("-o html writes a page: send it to a file (… > report.html)")
@@ -70,6 +72,8 @@ class ReportOptions:
             require_common(earlier, workloads)
         if self.plot is not None:
             require_folder(self.plot)
+        if self.plot is not None or layout == "html":
+            require_drawing()
 
         def passing(reports: Iterator[Report[R]]) -> Iterator[Report[R]]:
             finished: list[Report[R]] = []

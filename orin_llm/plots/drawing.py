@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import math
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from unicodedata import category
 
+from orin_llm.errors import DeviceUnavailable
 from orin_llm.plots.colours import GRID, INK, SERIES, band_colour, series_colour
 
 if TYPE_CHECKING:
@@ -50,10 +53,34 @@ _MAX_TICKS = 12
 _FINE_STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # of a decade
 
 
+def require_drawing() -> None:
+    """Import matplotlib: asked before long work that pictures are made of.
+
+    Raises:
+        DeviceUnavailable: that fails.
+    """
+    if "matplotlib" in sys.modules:
+        return
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # tells that it lists the fonts
+    named = os.environ.get("MPLBACKEND")
+    os.environ["MPLBACKEND"] = "agg"  # files need no window, and the one that is named may fail
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError as error:
+        raise DeviceUnavailable(
+            f"pictures need matplotlib, which cannot be imported: {error}: install it again "
+            "(pip install --force-reinstall matplotlib)"
+        ) from error
+    finally:
+        del os.environ["MPLBACKEND"]
+        if named is not None:
+            os.environ["MPLBACKEND"] = named
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """Matplotlib in our style, whatever the user's own settings are, and quiet on stderr."""
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # tells that it lists the fonts
+    require_drawing()
     from matplotlib import style
 
     with warnings.catch_warnings():
