@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tune_support import BEST, TableBench, by_value, found, refuse, search
+from tune_support import BEST, SMALL, TableBench, by_value, found, refuse, search
 
 from orin_llm.errors import OrinError
-from orin_llm.tune.knobs import Candidate
+from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Load
 
 
@@ -25,6 +25,16 @@ def test_a_candidate_that_fails_is_kept_with_its_reason_and_its_value_not_tried_
     ]
     assert outcome.settings == {"chunk_size": 256, "page_size": 32}
     assert sum(c["chunk_size"] == 128 for c in bench.asked) == 1
+
+
+def test_where_all_others_fail_the_default_is_kept_and_that_is_said() -> None:
+    def cost(candidate: Candidate, done: int) -> float:
+        return 1.0 if candidate == SMALL.default else refuse(candidate, done)
+
+    outcome = found(TableBench(cost))
+    assert outcome.decision == "default" and outcome.reason == "nothing else could be measured"
+    lonely = Space((Knob("page_size", (16,), 16),))
+    assert found(TableBench(by_value({})), space=lonely).decision == "default"
 
 
 def test_a_default_that_fails_is_the_error() -> None:

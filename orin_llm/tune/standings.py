@@ -152,6 +152,8 @@ def _no_finalist(
     if not held.get(default, False):
         return "better", "the default does not hold the bounds", order[0]
     others = [c for c in order if c != default and held[c]]
+    if len(order) == 1:
+        return "default", "nothing else could be measured", default
     if not others:
         return "default", "nothing else holds the bounds", default
     nearest = log_cost(session, others[0])

@@ -64,6 +64,8 @@ class Study:
                 if known is None:
                     study.set_user_attr(_ABOUT, described)
                 trials = [Trial.from_json(json.loads(t.user_attrs[_TRIAL])) for t in study.trials]
+            except UsageError:
+                raise
             except (OSError, KeyError, TypeError, ValueError, optuna.exceptions.OptunaError) as e:
                 raise UsageError(f"{path} is no study that can be gone on with: {e}") from None
             except Exception as error:  # of the library that reads SQLite, by whatever name
