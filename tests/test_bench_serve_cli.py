@@ -74,12 +74,6 @@ def test_all_formats_come_from_the_same_results(url: str) -> None:
     assert found["results"][0]["seed"] == 5
 
 
-def test_a_page_of_the_results_is_written_where_it_is_asked_for(url: str) -> None:
-    code, out, err = serve(url, *QUICK, "-np", "1,2,4", "-q", "-o", "html")
-    assert (code, err) == (0, "")
-    assert out.startswith("<!DOCTYPE html>") and "serve ×4 p40 n3" in out
-
-
 def test_a_server_on_a_board_is_measured_with_its_sensors(url: str, tmp_path: Path) -> None:
     """The whole only: requests come while others are answered."""
     machine = boards.jetson(tmp_path, boards.AGX_64_JP6)
@@ -107,12 +101,6 @@ def test_a_server_is_set_against_another_one(url: str, stub: Stub, tmp_path: Pat
     (pair,) = json.loads(out)["versus"]["pairs"]
     changes = {change["figure"]: change for change in pair["changes"]}
     assert changes["ttft_ms"]["ratio"]["mean"] < 0.9 and changes["ttft_ms"]["ratio"]["significant"]
-
-
-def test_pictures_of_a_sweep_show_its_knee(url: str, tmp_path: Path) -> None:
-    code, _, err = serve(url, *QUICK, "-np", "1,2,4", "--plot", str(tmp_path / "pictures"))
-    assert code == 0 and "pictures: " in err
-    assert any("throughput" in path.name for path in (tmp_path / "pictures").iterdir())
 
 
 def test_rates_traces_and_datasets_are_run(url: str, stub: Stub, tmp_path: Path) -> None:
