@@ -161,10 +161,11 @@ class _Link(asyncio.Protocol):
             await asyncio.wait_for(self._closed.wait(), _LINGER_S)
 
     def close(self) -> None:
+        """Give up what is not done: nobody waits for it any more."""
+        if not self.done.cancel() and not self.done.cancelled():
+            self.done.exception()  # so that asyncio does not miss whoever asks for it
         if self._transport is not None:
             self._transport.abort()
-        if self.done.done() and not self.done.cancelled():
-            self.done.exception()  # it was told, or nobody waits for it any more
 
 
 async def find_place(address: Address, timeout_s: float) -> Place:
