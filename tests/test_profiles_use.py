@@ -146,6 +146,15 @@ def test_a_profile_that_is_not_there_is_an_error(command: Command, wanted: str) 
     assert isinstance(command("--profile", wanted).exception, UsageError)
 
 
+def test_choices_of_kernels_are_taken_and_given_ones_replace_them_all(command: Command) -> None:
+    kernels = {"kernels": "vector_rows=4,product_tokens=0"}
+    command.store.save("tuned", Profile(command.key, kernels))
+    command()
+    assert command.configs[0].kernels.chosen == {"vector_rows": 4, "product_tokens": 0}
+    command("--kernels", "vector_rows=2")
+    assert command.configs[0].kernels.chosen == {"vector_rows": 2}
+
+
 def test_a_damaged_profile_stops_no_command(command: Command) -> None:
     command.store.path("tuned").write_bytes(b"\xff")
     result = command()

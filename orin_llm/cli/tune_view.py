@@ -14,7 +14,13 @@ from orin_llm.tune.knobs import Space
 from orin_llm.tune.kv_quality import KV_TYPES
 from orin_llm.tune.outcome import Outcome, Trial
 from orin_llm.tune.report import decision_text, noise_text
-from orin_llm.tune.report_tables import NOT_MEASURED, figures_of, number
+from orin_llm.tune.report_tables import (
+    NOT_MEASURED,
+    figures_of,
+    number,
+    values_text,
+    written,
+)
 from orin_llm.tune.search import SMALL
 
 _LABEL_CELLS = 10
@@ -30,9 +36,7 @@ def trial_line(trial: Trial) -> str:
 def print_plan(job: Job, space: Space) -> None:
     """What would be tuned."""
     tolerate_narrow_encoding(sys.stdout)
-    rows = [
-        [k.name, ", ".join(_written(v) for v in k.values), _written(k.default)] for k in space.knobs
-    ]
+    rows = [[k.name, values_text(k), written(k.default)] for k in space.knobs]
     for label, text in _facts(job):
         print_paragraph(text, label, _LABEL_CELLS)
     print_paragraph(search_text(job, space), "search", _LABEL_CELLS)
@@ -102,7 +106,7 @@ def _facts(job: Job) -> list[tuple[str, str]]:
 def _print_settings(outcome: Outcome) -> None:
     assert outcome.best is not None
     best = outcome.best.candidate
-    rows = [[k.name, _written(k.default), _written(best[k.name])] for k in outcome.space.knobs]
+    rows = [[k.name, written(k.default), written(best[k.name])] for k in outcome.space.knobs]
     print_table(["SETTING", "DEFAULT", "CHOSEN"], rows)
 
 
@@ -116,7 +120,3 @@ def _print_figures(outcome: Outcome) -> None:
         part = number(ours / theirs, 3) if ours is not None and theirs else NOT_MEASURED
         rows.append([name, number(theirs, digits), number(ours, digits), part])
     print_table(["MEASURED", "DEFAULT", "CHOSEN", "RATIO"], rows)
-
-
-def _written(value: object) -> str:
-    return "-" if value == "" else str(value)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from orin_llm.bench.tables import table
-from orin_llm.tune.knobs import Candidate, Value
+from orin_llm.tune.knobs import Candidate, Knob, Value
 from orin_llm.tune.measurement import Measurement
 from orin_llm.tune.outcome import Outcome, Standing, Trial
 
@@ -147,16 +147,23 @@ def knob_table(outcome: Outcome) -> str:
         rows=[
             [
                 knob.name,
-                ", ".join(_written(value) for value in knob.values),
-                _written(knob.default),
-                _written(best[knob.name]),
+                values_text(knob),
+                written(knob.default),
+                written(best[knob.name]),
             ]
             for knob in outcome.space.knobs
         ],
     )  # fmt: skip
 
 
-def _written(value: Value) -> str:
+def values_text(knob: Knob) -> str:
+    """The values that are tried."""
+    texts = [written(value) for value in knob.values]
+    return ("; " if any("," in text for text in texts) else ", ").join(texts)
+
+
+def written(value: Value) -> str:
+    """A value for people."""
     return "as by default" if value == "" else str(value)
 
 
