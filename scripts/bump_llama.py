@@ -36,7 +36,19 @@ from orin_llm.upstream import PIN, Pin, cache_dir
 PIN_FILE = "orin_llm/upstream/pin.json"
 _NOT_COPIED = (".*", "build", "dist", "*.so", "*.egg-info", "__pycache__")
 PHASES = {"prefill": "prefill_tokens_per_s", "decode": "decode_tokens_per_s"}
-BENCHMARK = ("-m", "orin_llm.cli", "bench", "-n", "64", "-r", "7", "--peer", "stock", "--json")
+BENCHMARK = (
+    "-m",
+    "orin_llm.cli",
+    "bench",
+    "--no-profile",
+    "-n",
+    "64",
+    "-r",
+    "7",
+    "--peer",
+    "stock",
+    "--json",
+)
 SLOWEST = 0.95  # of the old speed: below it the pin is not changed
 
 # Tokens per second of one side, by phase, each divided by what stock reached in the same run.

@@ -139,7 +139,9 @@ def bench(
 
     Raises StepFailed, with the results of the workloads that had ended, where not all did.
     """
-    command = python("orin_llm.cli", "bench", workload, "-m", str(context.model(shape)))
+    command = python(
+        "orin_llm.cli", "bench", workload, "--no-profile", "-m", str(context.model(shape))
+    )
     command += ["-t", context.threads, *more]
     for flag, values in flags.items():
         command += [f"-{flag}", ",".join(map(str, values))]
