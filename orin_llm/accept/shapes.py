@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
+from orin_llm.host.units import counted
+
 MOST_TOKENS = 1 << 22
 MOST_REQUESTS = 10_000
 
@@ -20,7 +22,7 @@ class TtftShape:
 
     @property
     def text(self) -> str:
-        return f"{requests(self.requests)}, {in_out(self.prompt_tokens, self.max_tokens)}"
+        return f"{counted(self.requests, 'request')}, {in_out(self.prompt_tokens, self.max_tokens)}"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,8 @@ class GrowthShape:
     @property
     def text(self) -> str:
         lengths = in_out(self.prompt_tokens, self.max_tokens)
-        return f"{requests(self.requests)}, {lengths}: its first and last {self.compared_tokens}"
+        asked = f"{counted(self.requests, 'request')}, {lengths}"
+        return f"{asked}: its first and last {self.compared_tokens}"
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ class LoadShape:
     @property
     def text(self) -> str:
         lengths = in_out(self.prompt_tokens, self.max_tokens)
-        return f"{self.rounds} × {requests(self.streams)} at once, {lengths}"
+        return f"{self.rounds} × {counted(self.streams, 'request')} at once, {lengths}"
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,8 @@ class PagesShape:
 
     @property
     def text(self) -> str:
-        return f"{requests(self.streams)} at once, {in_out(self.prompt_tokens, self.max_tokens)}"
+        lengths = in_out(self.prompt_tokens, self.max_tokens)
+        return f"{counted(self.streams, 'request')} at once, {lengths}"
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ class ThroughputShape:
     @property
     def text(self) -> str:
         lengths = in_out(self.prompt_tokens, self.max_tokens)
-        return f"batch {self.batch}: {requests(self.requests)}, {lengths}"
+        return f"batch {self.batch}: {counted(self.requests, 'request')}, {lengths}"
 
 
 @dataclass(frozen=True)
@@ -119,11 +123,6 @@ class Shapes:
     def to_json(self) -> dict[str, Any]:
         """All fields."""
         return asdict(self)
-
-
-def requests(n: int) -> str:
-    """`1 request`, `100 requests`."""
-    return f"{n} request{'s' * (n != 1)}"
 
 
 def in_out(prompt_tokens: int, max_tokens: int) -> str:

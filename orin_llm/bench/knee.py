@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from orin_llm.host.units import counted
+
 if TYPE_CHECKING:
     from orin_llm.bench.result import Result
 
@@ -100,7 +102,7 @@ class Sweep:
         if knee is None:
             said = "no knee can be told"
         else:
-            load = f"{_requests(knee.point.load)} {LOADS[self.load_name]}"
+            load = f"{counted(knee.point.load, 'request')} {LOADS[self.load_name]}"
             said = (
                 f"the knee is at {load}"
                 if knee.passed
@@ -110,16 +112,12 @@ class Sweep:
             loads = ", ".join(f"{load:g}" for load in self.failed_loads)
             said += f" (left out, for requests failed: {loads})"
         if self.memory_allows is not None:
-            said += f"; memory allows {_requests(self.memory_allows)} at once"
+            said += f"; memory allows {counted(self.memory_allows, 'request')} at once"
         return said
 
     def to_json(self) -> dict[str, Any]:
         """All of it."""
         return {**asdict(self), "knee": asdict(self.knee) if self.knee else None, "text": self.text}
-
-
-def _requests(count: float) -> str:
-    return f"{count:g} request{'s' * (count != 1)}"
 
 
 def sweeps(results: Sequence[Result]) -> list[Sweep]:

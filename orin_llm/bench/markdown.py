@@ -20,7 +20,7 @@ from orin_llm.bench.tables import (
     ratio,
     table,
 )
-from orin_llm.host.units import size_text
+from orin_llm.host.units import counted, size_text
 from orin_llm.percentile import PERCENTS
 
 EXCLUDED = (
@@ -92,10 +92,10 @@ def _head(environment: Mapping[str, Any], results: Sequence[Result]) -> list[str
         for value in sorted({str(r.engine[name]) for r in results if name in r.engine})
         if name not in _differing(results)
     ]
+    times = counted(first.repetitions, "repetition")
     return [
         *machine_lines(environment),
-        f"{', '.join(same)}; {first.repetitions} repetition{'s' * (first.repetitions != 1)} after "
-        f"{first.warmup} to warm up, greedy, seed {first.seed}",
+        f"{', '.join(same)}; {times} after {first.warmup} to warm up, greedy, seed {first.seed}",
         "",
         EXCLUDED,
         "",

@@ -15,7 +15,7 @@ from orin_llm.bench.tables import (
     ratio,
     table,
 )
-from orin_llm.host.units import size_text
+from orin_llm.host.units import counted, size_text
 
 EXPLAINED = (
     "Milliseconds, medians of new processes. Open, read and upload make up weights; weights, "
@@ -46,10 +46,11 @@ def starts_to_markdown(report: Report[StartResult]) -> str:
     """What was measured where, then the parts, the rates and the ratios."""
     results = report.results
     first = results[0]
+    times = counted(first.repetitions, "repetition")
     head = [
         *machine_lines(report.environment),
         f"threads {first.engine['threads']}, chunk_size {first.engine['chunk_size']}; "
-        f"{first.repetitions} repetition{'s' * (first.repetitions != 1)} after {first.warmup} to "
+        f"{times} after {first.warmup} to "
         f"warm up, greedy, seed {first.seed}",
         "",
         EXPLAINED,

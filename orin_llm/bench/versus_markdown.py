@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from orin_llm.bench.tables import number, table
+from orin_llm.host.units import counted
 
 if TYPE_CHECKING:
     from orin_llm.bench.versus import Change, Difference, Pair, Versus
@@ -77,7 +78,7 @@ def _count(changes: Sequence[Change]) -> str:
         return ""
     counts = Counter(change.verdict for change in changes)
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return f"Of {len(changes)} figure{'s' * (len(changes) > 1)}: {said}."
+    return f"Of {counted(len(changes), 'figure')}: {said}."
 
 
 def _row(pair: Pair, change: Change) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from orin_llm.errors import OrinError, UsageError
+from orin_llm.host.units import counted
 
 if TYPE_CHECKING:
     from orin_llm.bench.result import R, Report, Result
@@ -68,4 +69,4 @@ def require_none_failed(results: Sequence[Result]) -> None:
     failed = sum(result.failed for result in results)
     if failed:
         error = next(error for result in results for error in result.errors)
-        raise OrinError(f"{failed} request{'s' * (failed > 1)} failed: {error}")
+        raise OrinError(f"{counted(failed, 'request')} failed: {error}")

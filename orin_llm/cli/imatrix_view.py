@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.cli.json_output import print_json
-from orin_llm.cli.numbers import counted
 from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.cli.table import print_table
 from orin_llm.engine.loaded_model import LoadedModel
+from orin_llm.host.units import counted
 from orin_llm.quality.imatrix import Imatrix
 from orin_llm.quality.imatrix_collect import Collection
 from orin_llm.quality.imatrix_statistics import TensorStatistics, statistics

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orin_llm.cli.json_output import print_json
-from orin_llm.cli.numbers import counted
 from orin_llm.errors import ModelFileError, OrinError
+from orin_llm.host.units import counted
 
 if TYPE_CHECKING:
     from orin_llm.models.store import Store

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 
 from orin_llm.cli.models_list import Listing
-from orin_llm.cli.numbers import counted
 from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.cli.render import tolerate_narrow_encoding
 from orin_llm.cli.table import print_table
-from orin_llm.host.units import size_text
+from orin_llm.host.units import counted, size_text
 from orin_llm.models.describe import count_text
 from orin_llm.models.fit import KEPT_FREE, Fit
 from orin_llm.models.names import DEFAULT_MODEL

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 from typing import Any
 
-from orin_llm.cli.numbers import MISSING, counted, date_and_clock, tenths, whole
+from orin_llm.cli.numbers import MISSING, date_and_clock, tenths, whole
 from orin_llm.cli.render import joined, tolerate_narrow_encoding, visible
 from orin_llm.device.reading import Reading
-from orin_llm.host.units import size_text
+from orin_llm.host.units import counted, size_text
 from orin_llm.monitor.snapshot import Subject
 from orin_llm.monitor.state import EngineFigures, State
 from orin_llm.monitor.thresholds import Threshold, Thresholds

@@ -30,11 +30,6 @@ def whole(value: float | None, unit: str) -> str:
     return MISSING if value is None else f"{value:.0f} {unit}"
 
 
-def counted(count: int, what: str) -> str:
-    """`1 answer`, `17 answers`."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 def limit(value: float, unit: str) -> str:
     """`30 W`, `22.5 W`: as it was set."""
     return f"{value:g} {unit}"

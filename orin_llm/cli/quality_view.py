@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from orin_llm.cli.numbers import counted
 from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.cli.render import tolerate_narrow_encoding
+from orin_llm.host.units import counted
 from orin_llm.quality.estimates import Estimate
 from orin_llm.quality.perplexity import Perplexity
 from orin_llm.quality.texts import Corpus

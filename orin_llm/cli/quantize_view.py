@@ -6,11 +6,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from orin_llm.cli.numbers import counted
 from orin_llm.cli.paragraphs import print_paragraph
 from orin_llm.cli.render import visible
 from orin_llm.cli.table import print_table
-from orin_llm.host.units import size_text
+from orin_llm.host.units import counted, size_text
 from orin_llm.models.quantize import Quantized
 from orin_llm.models.quantize_plan import QuantizePlan
 from orin_llm.models.quantize_report import Share, fallbacks, shares, total, without_importance

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.bench.ratios import Ratio
-from orin_llm.cli.numbers import MISSING, counted, time_text
+from orin_llm.cli.numbers import MISSING, time_text
 from orin_llm.cli.quality_view import print_facts
 from orin_llm.cli.table import print_table
 from orin_llm.device.phases import Activity
-from orin_llm.host.units import size_text
+from orin_llm.host.units import counted, size_text
 from orin_llm.trace.cost import Cost
 from orin_llm.trace.figures import Figures, PhaseFigures
 from orin_llm.trace.record import Plan, Recorded

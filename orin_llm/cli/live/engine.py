@@ -8,7 +8,8 @@ from pathlib import PurePath
 from orin_llm.cli.live.charts import Mark
 from orin_llm.cli.live.measure import OVER, Measure, phrases, tone_of
 from orin_llm.cli.live.text import Line, Span, Tone
-from orin_llm.cli.numbers import MISSING, amount, counted, limit, sizes, whole
+from orin_llm.cli.numbers import MISSING, amount, limit, sizes, whole
+from orin_llm.host.units import counted
 from orin_llm.monitor.state import Alert, EngineFigures
 from orin_llm.monitor.thresholds import Threshold, Thresholds
 
