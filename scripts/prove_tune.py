@@ -35,7 +35,8 @@ from orin_llm.tune.goal import GOALS, Goal
 from orin_llm.tune.knobs import Candidate, Space
 from orin_llm.tune.outcome import Outcome
 from orin_llm.tune.pairs import Ratio, ratio_of
-from orin_llm.tune.search import Plan, Tuner
+from orin_llm.tune.plan import Plan
+from orin_llm.tune.search import Tuner
 from orin_llm.tune.spaces import default_space
 from orin_llm.tune.work import Work
 

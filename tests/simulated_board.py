@@ -27,7 +27,6 @@ PROMPTS = (512, 4096)
 ANSWER = 64
 STREAMS = 12  # of the concurrent part, of prompts of 512
 KV_TOKENS = 8192  # that the cache holds
-AMBIENT_C = 25.0
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from orin_llm.plots.page import (
     Section,
     chart_html,
     definitions_html,
+    escape,
     html_page,
     markdown_table_html,
-    paragraph_html,
     table_html,
 )
 
@@ -59,7 +59,7 @@ def whole_page(text: str = "some text") -> str:
     return html_page(
         text,
         [
-            Section("", paragraph_html(text) + paragraph_html(text, "warning")),
+            Section("", f'<p class="warning">{escape(text)}</p>'),
             Section(text, definitions_html([(text, text)]) + wide),
             Section("Charts", chart_html(chart, text) + chart_html(svg_of(7), text)),
         ],

@@ -13,7 +13,8 @@ from orin_llm.errors import UsageError
 from orin_llm.tune.goal import Constraints, Goal
 from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Load
-from orin_llm.tune.search import Plan, Tuner
+from orin_llm.tune.plan import Plan
+from orin_llm.tune.search import Tuner
 
 # What is found
 

@@ -13,7 +13,8 @@ from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Measurement, Sample
 from orin_llm.tune.outcome import Outcome, Trial
-from orin_llm.tune.search import Plan, Tuner
+from orin_llm.tune.plan import Plan
+from orin_llm.tune.search import Tuner
 from orin_llm.tune.study import Study
 
 TTFT = Goal("ttft")

@@ -8,7 +8,7 @@ import numpy as np
 
 LEAST_VALUES = 5  # with fewer it cannot be told which of them are the usual ones
 _DEVIATIONS = 3.5  # of the median, in robust standard deviations: Iglewicz and Hoaglin, 1993
-_MAD_TO_DEVIATION = 1.4826  # of a normal distribution
+MAD_TO_DEVIATION = 1.4826  # of a normal distribution
 _PART = 0.02  # of the median: what differs by less disturbs no figure, however alike the others are
 
 
@@ -32,5 +32,5 @@ def _apart(values: Sequence[float | None]) -> tuple[int, ...]:
     median = float(np.median([value for _, value in known]))
     distances = [(n, abs(value - median)) for n, value in known]
     mad = float(np.median([distance for _, distance in distances]))
-    limit = max(_DEVIATIONS * _MAD_TO_DEVIATION * mad, _PART * abs(median))
+    limit = max(_DEVIATIONS * MAD_TO_DEVIATION * mad, _PART * abs(median))
     return tuple(n for n, distance in distances if distance > limit)

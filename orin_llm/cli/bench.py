@@ -8,7 +8,7 @@ import typer
 
 from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, WorkloadOptions
 from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
-from orin_llm.cli.bench_report import REPORT, ReportOptions
+from orin_llm.cli.bench_report import REPORT, FormatFlag, JsonFlag, QuietFlag, ReportOptions
 from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
@@ -38,14 +38,9 @@ def bench(
     ] = 5,
     warmup: Annotated[int, flag("--warmup", panel=REPORT, help="Runs before them.")] = 1,
     seed: Annotated[int, flag("--seed", panel=REPORT, help="Of random prompts and lengths.")] = 0,
-    output: Annotated[
-        str,
-        flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format."),
-    ] = "md",
-    as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
-    quiet: Annotated[
-        bool, flag("-q", "--quiet", panel=REPORT, help="No progress on stderr.")
-    ] = False,
+    output: FormatFlag = "md",
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
 ) -> None:
     """Measure TTFT, TPOT, throughput and memory: results on stdout, progress on stderr.
 

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 REPORT = "Repetitions and output"
 _COMPARED = ("md", "json", "html")
 
+FormatFlag = Annotated[
+    str, flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format.")
+]
+JsonFlag = Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")]
+QuietFlag = Annotated[bool, flag("-q", "--quiet", panel=REPORT, help="No progress on stderr.")]
+
 
 @dataclass(frozen=True)
 class ReportOptions:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
-from orin_llm.cli.bench_report import REPORT, ReportOptions
+from orin_llm.cli.bench_report import REPORT, FormatFlag, JsonFlag, QuietFlag, ReportOptions
 from orin_llm.cli.bench_serve_options import LoadOptions, ServerOptions
 from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
@@ -58,14 +58,9 @@ def bench_serve(
             "requests this machine's memory has room for.",
         ),
     ] = None,
-    output: Annotated[
-        str,
-        flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format."),
-    ] = "md",
-    as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
-    quiet: Annotated[
-        bool, flag("-q", "--quiet", panel=REPORT, help="No progress on stderr.")
-    ] = False,
+    output: FormatFlag = "md",
+    as_json: JsonFlag = False,
+    quiet: QuietFlag = False,
 ) -> None:
     """Put a load on a server with OpenAI's interface, and measure what its clients see.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from orin_llm.cli.bench_output import chosen_format, print_results
-from orin_llm.cli.bench_report import REPORT, ReportOptions
+from orin_llm.cli.bench_report import REPORT, FormatFlag, JsonFlag, ReportOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 from orin_llm.errors import ResultFileError
@@ -22,11 +22,8 @@ def bench_show(
     ],
     *,
     extras: ReportOptions,
-    output: Annotated[
-        str,
-        flag("-o", "--output", panel=REPORT, metavar="[md|json|jsonl|csv|html]", help="Format."),
-    ] = "md",
-    as_json: Annotated[bool, flag("--json", panel=REPORT, help="The same as -o json.")] = False,
+    output: FormatFlag = "md",
+    as_json: JsonFlag = False,
     quiet: Annotated[bool, flag("-q", "--quiet", panel=REPORT, help="Nothing on stderr.")] = False,
 ) -> None:
     """Show a report that bench wrote before: nothing is measured, and no model is needed.

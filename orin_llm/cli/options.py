@@ -74,6 +74,12 @@ KvTypeFlag = Annotated[
         help="KV cache: f16, bf16, q8_0, q4_0, or of keys and of values: q8_0:q4_0.",
     ),
 ]
+ChunkSizeFlag = Annotated[
+    int, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
+]
+PageSizeFlag = Annotated[
+    int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
+]
 KvMemoryFlag = Annotated[
     str | None,
     flag(
@@ -125,8 +131,6 @@ KernelsFlag = Annotated[
         help="GPU: NAME=VALUE,… in place of what the device gives, or @FILE in JSON.",
     ),
 ]
-
-
 ProfileFlag = Annotated[
     str | None,
     flag(
@@ -157,12 +161,8 @@ class EngineOptions:
     cpus: CpusFlag = ""
     gpu_layers: GpuLayersFlag = -1
     kv_type: KvTypeFlag = "f16"
-    chunk_size: Annotated[
-        int, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
-    ] = 512
-    page_size: Annotated[
-        int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
-    ] = 16
+    chunk_size: ChunkSizeFlag = 512
+    page_size: PageSizeFlag = 16
     kv_memory: KvMemoryFlag = None
     flash: FlashFlag = "auto"
     prefix_cache: PrefixCacheFlag = True

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from orin_llm.cli.option_groups import NOTHING_GIVEN, Given
 from orin_llm.cli.options import (
     MODEL,
+    ChunkSizeFlag,
     CpusFlag,
     EngineOptions,
     FlashFlag,
@@ -19,6 +20,7 @@ from orin_llm.cli.options import (
     KvMemoryFlag,
     KvTypeFlag,
     MmapFlag,
+    PageSizeFlag,
     ThreadsFlag,
     flag,
 )
@@ -197,12 +199,8 @@ class FixedOptions:
     cpus: CpusFlag = ""
     gpu_layers: GpuLayersFlag = -1
     kv_type: KvTypeFlag = "f16"
-    chunk_size: Annotated[
-        int, flag("--chunk-size", panel=MODEL, help="Prompt tokens computed in one step.")
-    ] = 512
-    page_size: Annotated[
-        int, flag("--page-size", panel=MODEL, help="Tokens in a page of the KV cache: 8, 16 … 256.")
-    ] = 16
+    chunk_size: ChunkSizeFlag = 512
+    page_size: PageSizeFlag = 16
     kv_memory: KvMemoryFlag = None
     flash: FlashFlag = "auto"
     hooks: HooksFlag = "all"

@@ -13,15 +13,9 @@ from orin_llm.tune.job import Job, work_text
 from orin_llm.tune.knobs import Space
 from orin_llm.tune.kv_quality import KV_TYPES
 from orin_llm.tune.outcome import Outcome, Trial
+from orin_llm.tune.plan import SMALL
 from orin_llm.tune.report import decision_text, noise_text
-from orin_llm.tune.report_tables import (
-    NOT_MEASURED,
-    figures_of,
-    number,
-    values_text,
-    written,
-)
-from orin_llm.tune.search import SMALL
+from orin_llm.tune.report_tables import number, result_rows, values_text, written
 
 _LABEL_CELLS = 10
 
@@ -85,7 +79,7 @@ def print_result(job: Job, outcome: Outcome, profile: str | None) -> None:
         print()
         _print_settings(outcome)
         print()
-        _print_figures(outcome)
+        print_table(["MEASURED", "DEFAULT", "CHOSEN", "RATIO"], result_rows(outcome))
     print()
     if profile:
         text = f"{profile}; commands that run {job.key.model} here pick it up"
@@ -108,15 +102,3 @@ def _print_settings(outcome: Outcome) -> None:
     best = outcome.best.candidate
     rows = [[k.name, written(k.default), written(best[k.name])] for k in outcome.space.knobs]
     print_table(["SETTING", "DEFAULT", "CHOSEN"], rows)
-
-
-def _print_figures(outcome: Outcome) -> None:
-    if outcome.best is None or outcome.default is None:
-        return
-    best, default = outcome.best.measurement, outcome.default.measurement
-    rows = []
-    for name, digits, cell in figures_of([best, default]):
-        theirs, ours = cell(default), cell(best)
-        part = number(ours / theirs, 3) if ours is not None and theirs else NOT_MEASURED
-        rows.append([name, number(theirs, digits), number(ours, digits), part])
-    print_table(["MEASURED", "DEFAULT", "CHOSEN", "RATIO"], rows)

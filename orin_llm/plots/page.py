@@ -57,11 +57,6 @@ def escape(text: object) -> str:
     return html.escape(str(text), quote=True)
 
 
-def paragraph_html(text: str, kind: str = "") -> str:
-    """A paragraph; `kind` is `note` (small) or `warning` (stands out)."""
-    return f'<p class="{kind}">{escape(text)}</p>' if kind else f"<p>{escape(text)}</p>"
-
-
 def chart_html(svg: str, caption: str = "") -> str:
     """A chart (charts.svg) with its caption; where it is too narrow it scrolls."""
     below = f"<figcaption>{escape(caption)}</figcaption>" if caption else ""

@@ -31,7 +31,7 @@ nav a {{ margin-right: 1.25rem; }}
 pre, code {{ font: .875em ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }}
 pre {{ background: var(--head); padding: .6rem .75rem; overflow-x: auto; }}
 p {{ margin: .6rem 0; max-width: 46rem; overflow-wrap: anywhere; }}
-.note, figcaption {{ color: var(--soft); font-size: .9rem; }}
+figcaption {{ color: var(--soft); font-size: .9rem; }}
 .warning {{ background: var(--warn); border-left: 4px solid var(--warn-line);
   padding: .5rem .75rem; }}
 dl {{ display: grid; grid-template-columns: max-content 1fr; gap: .2rem 1.25rem; margin: 0; }}

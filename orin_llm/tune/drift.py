@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
+from orin_llm.bench.outliers import MAD_TO_DEVIATION
 from orin_llm.device.modules import THROTTLING_C
 from orin_llm.tune.measurement import Load, Measurement
 
@@ -56,7 +57,7 @@ class Drift:
         """Whether the default became slower or faster from one turn to the next by more than it
         mostly does; `log_change` of its cost. "" where it did not."""
         changes = self._changes
-        spread = 1.4826 * median(map(abs, changes)) if len(changes) >= 4 else 0.0
+        spread = MAD_TO_DEVIATION * median(map(abs, changes)) if len(changes) >= 4 else 0.0
         limit = max(TIME_MOVES, DEVIATIONS * spread)
         changes.append(log_change)
         if abs(log_change) <= limit:
@@ -69,4 +70,4 @@ def noise(log_values: Sequence[float]) -> float:
     """The standard deviation of one repetition, robustly, from the default's in order: slow changes
     are left out. 0 with fewer than three."""
     steps = [abs(b - a) for a, b in pairwise(log_values)]
-    return 1.4826 * median(steps) / math.sqrt(2) if len(steps) >= 2 else 0.0
+    return MAD_TO_DEVIATION * median(steps) / math.sqrt(2) if len(steps) >= 2 else 0.0

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from orin_llm.device.reading import mean
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -165,8 +167,4 @@ class Measurement:
 
 def _mean_of(kind: Any, parts: Iterable[Any]) -> Any:
     rows = [asdict(part) for part in parts]
-    means = {}
-    for name in rows[0]:
-        known = [row[name] for row in rows if row[name] is not None]
-        means[name] = sum(known) / len(known) if known else None
-    return kind(**means)
+    return kind(**{name: mean(row[name] for row in rows) for name in rows[0]})

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from orin_llm.bench.outliers import MAD_TO_DEVIATION
 from orin_llm.bench.ratios import paired
 
 _FAR = 5.0  # standard deviations, robustly
@@ -60,5 +61,5 @@ def _without_far_ones(logs: Sequence[float]) -> list[float]:
     if len(logs) < _LEAST:
         return list(logs)
     middle = median(logs)
-    scale = 1.4826 * median(abs(value - middle) for value in logs)
+    scale = MAD_TO_DEVIATION * median(abs(value - middle) for value in logs)
     return [value for value in logs if abs(value - middle) <= _FAR * scale or scale == 0]

@@ -98,20 +98,25 @@ def _otherwise(outcome: Outcome, standing: Standing, knob: str) -> str:
     """What else is not as in the best candidate."""
     assert outcome.best is not None
     names = _others(standing.candidate, outcome.best.candidate, knob)
-    return ", ".join(f"{name} {standing.candidate[name] or NOT_MEASURED}" for name in names)
+    return ", ".join(f"{name} {written(standing.candidate[name])}" for name in names)
 
 
 def result_table(outcome: Outcome) -> str:
     """The figures of the default beside those of the best."""
+    return table("", "default", "best", "best / default", rows=result_rows(outcome))
+
+
+def result_rows(outcome: Outcome) -> list[list[str]]:
+    """Each figure by name: of the default, of the best, and their ratio; none without both."""
     if outcome.best is None or outcome.default is None:
-        return ""
+        return []
     best, default = outcome.best.measurement, outcome.default.measurement
     rows = []
     for name, digits, cell in figures_of([best, default]):
         ours, theirs = cell(best), cell(default)
         part = ours / theirs if ours is not None and theirs else None
         rows.append([name, number(theirs, digits), number(ours, digits), number(part, 3)])
-    return table("", "default", "best", "best / default", rows=rows)
+    return rows
 
 
 def figures_of(measurements: Sequence[Measurement]) -> list[tuple[str, int, Cell]]:

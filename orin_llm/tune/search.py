@@ -28,8 +28,6 @@ from orin_llm.tune.standings import (
 from orin_llm.tune.study import Study
 from orin_llm.tune.suggest import Suggestions
 
-__all__ = ["SMALL", "Plan", "Progress", "Tuner"]
-
 _AGAIN = 2  # times that a candidate of a turn with a drift is measured again
 _MARGIN = 0.10  # by which a prediction may be beyond the best, for its candidate to be measured
 _NEAR = 0.25  # by which a neighbour of the best may look worse, to be looked at again
