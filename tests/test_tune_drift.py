@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tune_support import BEST, SMALL, TableBench, by_value, found, refuse, search
+from tune_support import BEST, SMALL, TTFT, TableBench, by_value, found, refuse, search
 
 from orin_llm.errors import OrinError
 from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Load
+from orin_llm.tune.search import Tuner
 
 
 def test_a_candidate_that_fails_is_kept_with_its_reason_and_its_value_not_tried_again() -> None:
@@ -92,3 +93,17 @@ def test_a_clock_that_moved_is_a_drift_and_in_the_end_the_new_condition() -> Non
     notes = [t.note for t in outcome.trials if t.state == "drifted"]
     assert notes and notes[0] == "the EMC ran at 2133 MHz in prefill, at 3199 MHz before"
     assert len(notes) == 2 and outcome.decision == "better"
+
+
+def test_what_was_only_measured_beside_a_default_that_changed_is_not_the_best_so_far() -> None:
+    def cost(candidate: Candidate, done: int) -> float:
+        if done == 6:
+            raise KeyboardInterrupt
+        return 5.0 if done < 2 else 1.0
+
+    tuner = Tuner(SMALL, TTFT, TableBench(cost))
+    with pytest.raises(KeyboardInterrupt):
+        list(tuner.run())
+    outcome = tuner.outcome()
+    assert len(outcome.trials) == 5 and outcome.trials[1].cost == pytest.approx(0.2)
+    assert outcome.best is not None and outcome.best.candidate == SMALL.default

@@ -14,7 +14,7 @@ from orin_llm.tune.knobs import Candidate, Space
 from orin_llm.tune.outcome import Outcome, Trial
 from orin_llm.tune.plan import FINALISTS, IN_A_TURN, SHARE, SMALL, Plan, Progress, expected
 from orin_llm.tune.screen import neighbours, predictions, star
-from orin_llm.tune.session import FINAL, Session
+from orin_llm.tune.session import AGAIN, FINAL, Session
 from orin_llm.tune.standings import (
     ALIKE,
     WORTHWHILE,
@@ -28,7 +28,6 @@ from orin_llm.tune.standings import (
 from orin_llm.tune.study import Study
 from orin_llm.tune.suggest import Suggestions
 
-_AGAIN = 2  # times that a candidate of a turn with a drift is measured again
 _MARGIN = 0.10  # by which a prediction may be beyond the best, for its candidate to be measured
 _NEAR = 0.25  # by which a neighbour of the best may look worse, to be looked at again
 _CLIMBS = 4
@@ -214,7 +213,7 @@ class Tuner:
             for trial in self._session.turn(stage, batch, repetitions, skip=skip):
                 self._left = max(0, self._left - repetitions)
                 yield trial
-            queue.extend(c for c in self._session.suspects if measured[c] <= _AGAIN)
+            queue.extend(c for c in self._session.suspects if measured[c] <= AGAIN)
             measured.update(batch)
             if not batch and not queue:  # the default came last, and was as before
                 return

@@ -19,6 +19,7 @@ from orin_llm.tune.outcome import State, Trial, Verdict
 from orin_llm.tune.study import Study
 
 FINAL = "final"
+AGAIN = 2  # times that a candidate of a turn with a drift is measured again
 _ATTEMPTS = 3  # of one measurement while conditions drift
 _LASTING = 3  # measurements that drifted in every attempt: the machine is like that now
 
@@ -200,12 +201,13 @@ class Session:
     def logs(self, candidate: Candidate, stage: str | None = None) -> list[float]:
         """Log costs of a candidate's repetitions, relative to the default in their turns.
 
-        Turns in which the default itself changed are left out, where there are others.
+        Turns in which the default itself changed say nothing; all of them do, together, where a
+        candidate was never measured in another.
         """
         trials = [t for t in self._of.get(candidate, ()) if stage in (None, t.stage)]
         good = [t for t in trials if t.turn not in self._discounted]
         found: list[float] = []
-        for trial in good or trials:
+        for trial in good or (trials if len(trials) > AGAIN else []):
             assert trial.measurement is not None
             references = self._reference(trial.turn)
             if trial.stage != FINAL:  # there the next turn's belong to its own pairs
