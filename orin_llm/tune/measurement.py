@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
@@ -30,6 +31,14 @@ class Sample:
     joules_per_token: float | None = None
     power_w: float | None = None
     elapsed_s: float = 0.0
+
+    def check(self) -> None:
+        """ValueError where a figure is none that can be measured."""
+        figures = {**vars(self), **{f"ttft_ms of {n}": ms for n, ms in self.ttft_ms.items()}}
+        del figures["ttft_ms"]
+        for name, value in figures.items():
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"{name} is {value}: expected a number, 0 or more")
 
 
 @dataclass(frozen=True)
@@ -130,12 +139,14 @@ class Measurement:
     def from_json(cls, data: Mapping[str, Any]) -> Measurement:
         """What `to_json` gave, by way of JSON (where keys are texts).
 
-        Raises KeyError or TypeError where it is something else.
+        Raises KeyError, TypeError or ValueError where it is something else.
         """
         samples = tuple(
             Sample(**{**s, "ttft_ms": {int(length): ms for length, ms in s["ttft_ms"].items()}})
             for s in data["samples"]
         )
+        for sample in samples:
+            sample.check()
         throttled = data["throttled"]
         return cls(
             samples=samples,

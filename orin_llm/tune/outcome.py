@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Candidate, Space, Value
@@ -78,8 +78,15 @@ class Trial:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Trial:
-        """What `to_json` gave, by way of JSON. Raises KeyError or TypeError for something else."""
-        measurement = data["measurement"]
+        """What `to_json` gave, by way of JSON.
+
+        Raises KeyError, TypeError or ValueError for something else.
+        """
+        measurement, state = data["measurement"], data["state"]
+        if state not in get_args(State):
+            raise ValueError(f"a trial's state is {state!r}: expected {', '.join(get_args(State))}")
+        if (state in ("measured", "drifted")) != bool(measurement):
+            raise ValueError(f"a trial is {state}, {'with' if measurement else 'without'} figures")
         return cls(
             **{
                 **data,

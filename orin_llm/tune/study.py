@@ -63,18 +63,18 @@ class Study:
                 known = study.user_attrs.get(_ABOUT)
                 if known is None:
                     study.set_user_attr(_ABOUT, described)
-                trials = [Trial.from_json(json.loads(t.user_attrs[_TRIAL])) for t in study.trials]
+                elif known != described:
+                    raise UsageError(
+                        f"{path} is of another search ({_difference(known, described)}): begin "
+                        "anew (--fresh), or name another file"
+                    )
+                trials = [_trial(t.user_attrs[_TRIAL], space) for t in study.trials]
             except UsageError:
                 raise
             except (OSError, KeyError, TypeError, ValueError, optuna.exceptions.OptunaError) as e:
                 raise UsageError(f"{path} is no study that can be gone on with: {e}") from None
             except Exception as error:  # of the library that reads SQLite, by whatever name
                 raise UsageError(_unreadable(path, error)) from None
-            if known is not None and known != described:
-                raise UsageError(
-                    f"{path} is of another search ({_difference(known, described)}): begin anew "
-                    "(--fresh), or name another file"
-                )
             return cls(study, space, trials, stack.pop_all())
 
     def add(self, trial: Trial) -> None:
@@ -107,7 +107,7 @@ class Study:
         try:
             study.add_trial(frozen)
         except Exception as error:
-            raise OrinError(f"a trial cannot be kept: {error}") from None
+            raise OrinError(f"a trial cannot be kept: {_first_line(error)}") from None
 
     def close(self) -> None:
         """Let go of the file."""
@@ -157,6 +157,15 @@ def _storage(path: Path, stack: ExitStack) -> Any:
     )
 
 
+def _trial(text: str, space: Space) -> Trial:
+    """A trial as `_write` kept it; ValueError where this search cannot have left it."""
+    trial = Trial.from_json(json.loads(text))
+    values = {knob.name: knob.values for knob in space.knobs}
+    if [*trial.candidate] != [*values] or any(v not in values[n] for n, v in trial.candidate.pairs):
+        raise ValueError(f"trial {trial.number} has other settings: {trial.candidate.text}")
+    return trial
+
+
 def _described(space: Space, goal: Goal, about: Mapping[str, Any]) -> dict[str, Any]:
     """As it comes back from JSON."""
     knobs = {knob.name: [*map(str, knob.values), f"default {knob.default}"] for knob in space.knobs}
@@ -170,5 +179,12 @@ def _difference(known: Mapping[str, Any], described: Mapping[str, Any]) -> str:
 
 
 def _unreadable(path: Path, error: Exception) -> str:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return f"{path} cannot be used as a study: {reason}: name another file, or begin anew (--fresh)"
+    return (
+        f"{path} cannot be used as a study: {_first_line(error)}: name another file, or begin anew "
+        "(--fresh)"
+    )
+
+
+def _first_line(error: Exception) -> str:
+    """Behind it SQLAlchemy tells the statement."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
