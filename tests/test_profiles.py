@@ -75,6 +75,13 @@ def test_each_field_of_a_key_keeps_a_profile_from_fitting(
     assert [d.text for d in found if d.field == field] == [told]
 
 
+@pytest.mark.parametrize("there, here", [(None, 3199), (3199, None), (None, None)])
+def test_a_clock_that_one_side_could_not_read_is_not_compared(
+    there: int | None, here: int | None
+) -> None:
+    assert not differences(replace(ORIN, emc_cap_mhz=there), replace(ORIN, emc_cap_mhz=here))
+
+
 def test_what_firmware_calls_a_board_and_users_a_model_is_not_compared() -> None:
     assert not differences(replace(ORIN, board="Jetson AGX Orin", model="other"), ORIN)
 

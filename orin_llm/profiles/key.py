@@ -38,7 +38,8 @@ class ProfileKey:
         module: its part number, such as `p3701-0005`.
         mode: the power mode, by name.
         gpu_units: TPCs that are on.
-        emc_cap_mhz: the highest clock that the memory may have.
+        emc_cap_mhz: the highest clock that the memory may have. Only root can read what caps it in
+            every case: where one side does not know, it is not compared.
         gpu: the GPU that computes; None: the processor does.
         cpu: the processor's name.
         cores: that the program may use.
@@ -94,6 +95,8 @@ def differences(there: ProfileKey, here: ProfileKey) -> tuple[Difference, ...]:
     passed_over = {"model"}
     if there.module is not None and there.module == here.module:
         passed_over.add("board")
+    if None in (there.emc_cap_mhz, here.emc_cap_mhz):
+        passed_over.add("emc_cap_mhz")
     pairs = ((f.name, getattr(there, f.name), getattr(here, f.name)) for f in fields(ProfileKey))
     return tuple(
         Difference(name, a, b) for name, a, b in pairs if a != b and name not in passed_over
