@@ -118,11 +118,11 @@ def test_nothing_is_said_where_there_are_no_profiles(command: Command) -> None:
     assert command.settings == DEFAULTS
 
 
-@pytest.mark.parametrize("field", ["cores", "mode", "version", "gpu", "emc_cap_mhz"])
+@pytest.mark.parametrize("field", ["cores", "mode", "version", "gpu"])
 def test_a_profile_of_another_setup_is_offered_and_not_applied(
     command: Command, field: str
 ) -> None:
-    other = replace(command.key, **{field: 7 if field in ("cores", "emc_cap_mhz") else "x"})
+    other = replace(command.key, **{field: 7 if field == "cores" else "x"})
     command.store.save("tuned", Profile(other, VALUES))
     result = command()
     assert command.settings == DEFAULTS
