@@ -30,6 +30,8 @@ ENVIRONMENT: dict[str, Any] = {
     "stamp": BOARD.to_json(),
     "at_start": {"temperatures_c": {"tj": 56.5}, "hottest_c": 56.5},
 }  # fmt: skip
+# Of what is compared or drawn on any machine.
+UNSTAMPED = {name: v for name, v in ENVIRONMENT.items() if name not in ("stamp", "at_start")}
 
 
 def request(

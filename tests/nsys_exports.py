@@ -12,6 +12,8 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from orin_llm.trace.record import CAPTURE_RANGE
+
 SCHEMA = {
     "StringIds": "id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL",
     "NVTX_EVENTS": "start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, "
@@ -120,3 +122,21 @@ class NsysExport:
 
 def _ns(us: float) -> int:
     return round(us * 1000)
+
+
+def exported_steps() -> NsysExport:
+    """A prompt, and two tokens: the second step is queued while the first is computed."""
+    export = NsysExport()
+    export.range(CAPTURE_RANGE, 0, 1000, MAIN_THREAD)
+    export.range("prefill", 10, 40)
+    export.range("decode", 50, 60, registered=True)
+    export.range("decode", 300, 310)
+    export.copy(1, 4096, 20, 30, called=12)
+    export.kernel("gemm<float, 128>", 40, 100, called=15)
+    export.kernel("gemm<float, 128>", 100, 160, called=20)
+    export.kernel("attention", 170, 180, called=38)
+    export.kernel("vector", 185, 205, called=55)  # long after its range
+    export.kernel("vector", 320, 335, called=305)
+    export.copy(2, 64, 340, 341, called=309)
+    export.set(128, 600, 602, called=500)  # of no step
+    return export

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_support import request, step
+from bench_support import UNSTAMPED, request, step
 from browser import ask
 
 from orin_llm.bench.distribution import Spread
@@ -28,14 +28,7 @@ from orin_llm.bench.streams import Streams
 from orin_llm.device.reading import Reading
 from orin_llm.errors import OrinError, UsageError
 
-ENVIRONMENT: dict[str, Any] = {
-    "version": "9.9",
-    "commit": "abc1234",
-    "llama_cpp": "llama 1.2",
-    "upstream_commit": "def",
-    "model": {"name": "tiny <b>", "quant": "Q4_1", "parameters": 1_500_000, "bytes": 2_000_000},
-    "machine": {"device": "cpu", "cpu": "A CPU", "architecture": "x86_64", "cores": 2},
-}
+ENVIRONMENT: dict[str, Any] = {**UNSTAMPED, "model": {**UNSTAMPED["model"], "name": "tiny <b>"}}
 OURS: dict[str, object] = {"name": "orin-llm all", "threads": 2, "chunk_size": 512}
 STOCK: dict[str, object] = {"name": "stock", "threads": 2, "chunk_size": 512}
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from models_support import Recorder
 from stub_server import Stub, error_reply
 from virtual_time import VirtualLoop
 
@@ -31,7 +32,6 @@ from orin_llm.device.gpu import Gpu, Gpus
 from orin_llm.device.stamp import read_stamp
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.memory import Memory
-from orin_llm.models.reporter import Progress, Reporter
 
 LOAD = Load("chat", Lengths(40, 40), Lengths(5, 5), max_concurrency=1, requests=6)
 
@@ -40,18 +40,6 @@ LOAD = Load("chat", Lengths(40, 40), Lengths(5, 5), max_concurrency=1, requests=
 def seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever looks often whether the program is late makes a clock that jumps take long."""
     monkeypatch.setattr(driver, "LAG_INTERVAL_S", 0.1)
-
-
-class Told(Reporter):
-    def __init__(self) -> None:
-        self.messages: list[str] = []
-        self.steps: list[Progress] = []
-
-    def message(self, text: str) -> None:
-        self.messages.append(text)
-
-    def progress(self, progress: Progress) -> None:
-        self.steps.append(progress)
 
 
 @contextmanager
@@ -64,18 +52,18 @@ def serving(stub: Stub) -> Iterator[tuple[Session, str]]:
         session.call(listening.__aexit__(None, None, None))
 
 
-def found(stub: Stub, *loads: Load, told: Told | None = None, **settings: Any) -> Found:
+def found(stub: Stub, *loads: Load, told: Recorder | None = None, **settings: Any) -> Found:
     with serving(stub) as (session, url):
         campaign = ServeCampaign(Address.parse(url), loads or (LOAD,), **settings)
-        return find_server(campaign, session, told or Told())
+        return find_server(campaign, session, told or Recorder())
 
 
 def measured(
-    stub: Stub, *loads: Load, told: Told | None = None, allows: Any = None, **settings: Any
+    stub: Stub, *loads: Load, told: Recorder | None = None, allows: Any = None, **settings: Any
 ) -> list[Result]:
     with serving(stub) as (session, url):
         campaign = ServeCampaign(Address.parse(url), loads, seed=4, **settings)
-        report = told or Told()
+        report = told or Recorder()
         server = find_server(campaign, session, report)
         watch = Watch(read_stamp())
         reports = measure_server(campaign, session, server, {}, report, watch, allows)
@@ -174,7 +162,7 @@ def test_what_fails_is_counted_by_kind_and_the_rest_is_measured() -> None:
 
 def test_where_all_fail_there_are_no_figures_and_no_error() -> None:
     stub = Stub()
-    told = Told()
+    told = Recorder()
     with serving(stub) as (session, url):
         campaign = ServeCampaign(Address.parse(url), (LOAD,))
         server = find_server(campaign, session, told)
@@ -186,7 +174,7 @@ def test_where_all_fail_there_are_no_figures_and_no_error() -> None:
 
 
 def test_a_model_is_chosen_and_more_than_one_is_told() -> None:
-    told = Told()
+    told = Recorder()
     assert found(Stub(models=["a", "b"]), told=told).client.model == "a"
     assert told.messages == ["2 models are there: a is asked (--model)"]
     assert found(Stub(models=["a", "b"]), model="b").client.model == "b"
@@ -217,7 +205,7 @@ def test_how_words_are_counted_is_learned_from_the_server() -> None:
 
 
 def test_what_a_server_does_not_do_is_said_before_it_is_measured() -> None:
-    told = Told()
+    told = Recorder()
     its = found(Stub(usage=False, counts=False, refuses=("ignore_eos",)), told=told)
     assert told.messages == [
         "the server knows no ignore_eos: answers may be shorter than asked for",
@@ -229,7 +217,7 @@ def test_what_a_server_does_not_do_is_said_before_it_is_measured() -> None:
 
 
 def test_answers_that_the_model_ended_are_told() -> None:
-    told = Told()
+    told = Recorder()
     (result,) = measured(Stub(most_tokens=3), LOAD, told=told)
     assert result.figures["answer_tokens"].mean == 3
     assert "6 of 6 answers were ended by the model" in told.messages[-1]
@@ -244,7 +232,7 @@ def test_memory_for_a_server_is_all_that_its_machine_has() -> None:
 
 
 def test_progress_counts_requests_up_to_all_of_them() -> None:
-    told = Told()
+    told = Recorder()
     measured(Stub(), LOAD, told=told)
     assert [step.done for step in told.steps] == [1, 2, 3, 4, 5, 6]
     assert {(step.step, step.total, step.unit) for step in told.steps} == {
@@ -255,7 +243,7 @@ def test_progress_counts_requests_up_to_all_of_them() -> None:
 def test_a_program_that_wakes_up_late_says_so() -> None:
     """The clock jumps on while the stub answers, as if the processor had been away."""
     stub = Stub()
-    told = Told()
+    told = Recorder()
 
     async def away(asked: Any, writer: Any) -> None:
         loop = asyncio.get_running_loop()

@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nsys_exports import ENGINE_THREAD, MAIN_THREAD, NsysExport
-from processes import CLI, environment, run
-from trace_event_format import read_trace_file
-from typer.testing import CliRunner
+from nsys_exports import MAIN_THREAD, NsysExport, exported_steps
 
-from orin_llm.cli.main import app
-from orin_llm.device.build import build_info
-from orin_llm.errors import DeviceUnavailable, OrinError, UsageError
-from orin_llm.trace.nsys import Profiling, run_profiler
+from orin_llm.errors import UsageError
 from orin_llm.trace.nsys_export import Export, Work, read_export
-from orin_llm.trace.nsys_summary import BETWEEN, Gaps, Summary, summarize
-from orin_llm.trace.record import CAPTURE_RANGE
-
-
-def steps() -> NsysExport:
-    """A prompt, and two tokens: the second step is queued while the first is computed."""
-    export = NsysExport()
-    export.range(CAPTURE_RANGE, 0, 1000, MAIN_THREAD)
-    export.range("prefill", 10, 40)
-    export.range("decode", 50, 60, registered=True)
-    export.range("decode", 300, 310)
-    export.copy(1, 4096, 20, 30, called=12)
-    export.kernel("gemm<float, 128>", 40, 100, called=15)
-    export.kernel("gemm<float, 128>", 100, 160, called=20)
-    export.kernel("attention", 170, 180, called=38)
-    export.kernel("vector", 185, 205, called=55)  # long after its range
-    export.kernel("vector", 320, 335, called=305)
-    export.copy(2, 64, 340, 341, called=309)
-    export.set(128, 600, 602, called=500)  # of no step
-    return export
+from orin_llm.trace.nsys_summary import Gaps, Summary, summarize
 
 
 def summary(export: NsysExport, path: Path, **more: list[str]) -> Summary:
@@ -48,7 +21,7 @@ def summary(export: NsysExport, path: Path, **more: list[str]) -> Summary:
 
 
 def test_work_counts_for_the_step_that_launched_it(tmp_path: Path) -> None:
-    found = summary(steps(), tmp_path / "a.sqlite")
+    found = summary(exported_steps(), tmp_path / "a.sqlite")
     assert [(phase.name, phase.steps) for phase in found.phases] == [
         ("prefill", 1), ("decode", 2), ("other", 0)
     ]  # fmt: skip
@@ -65,7 +38,7 @@ def test_work_counts_for_the_step_that_launched_it(tmp_path: Path) -> None:
 
 
 def test_gaps_are_of_the_phase_around_them_and_else_between_phases(tmp_path: Path) -> None:
-    found = summary(steps(), tmp_path / "a.sqlite")
+    found = summary(exported_steps(), tmp_path / "a.sqlite")
     prefill, decode, other = found.phases
 
     def us(gaps: Gaps) -> tuple[int, int, int]:
@@ -79,7 +52,7 @@ def test_gaps_are_of_the_phase_around_them_and_else_between_phases(tmp_path: Pat
 
 
 def test_another_process_and_another_thread_are_other_work(tmp_path: Path) -> None:
-    export = steps()
+    export = exported_steps()
     export.kernel("foreign", 700, 710, called=20, thread=MAIN_THREAD)
     export.kernel("stranger", 710, 720, called=20, thread=(78 << 24) | 1)
     other = summary(export, tmp_path / "a.sqlite").phases[-1]
@@ -87,7 +60,7 @@ def test_another_process_and_another_thread_are_other_work(tmp_path: Path) -> No
 
 
 def test_equal_numbers_of_calls_in_two_processes_are_told_apart(tmp_path: Path) -> None:
-    export = steps()
+    export = exported_steps()
     path = export.write(tmp_path / "a.sqlite")
     with sqlite3.connect(path) as database:
         database.execute(
@@ -95,7 +68,7 @@ def test_equal_numbers_of_calls_in_two_processes_are_told_apart(tmp_path: Path) 
             "correlationId, nameId, returnValue) SELECT 0, 1, 0, (78 << 24) | 1, correlationId, "
             "nameId, 0 FROM CUPTI_ACTIVITY_KIND_RUNTIME"
         )
-    assert summarize(read_export(path)) == summary(steps(), tmp_path / "b.sqlite")
+    assert summarize(read_export(path)) == summary(exported_steps(), tmp_path / "b.sqlite")
 
 
 def test_a_graph_as_a_whole_is_a_kernel_of_its_name(tmp_path: Path) -> None:
@@ -188,7 +161,7 @@ def test_an_export_without_work_or_of_other_columns_says_so(tmp_path: Path) -> N
     export.range("prefill", 0, 100)
     with pytest.raises(UsageError, match="no work of a GPU"):
         read_export(export.write(tmp_path / "a.sqlite"))
-    path = steps().write(tmp_path / "b.sqlite")
+    path = exported_steps().write(tmp_path / "b.sqlite")
     with sqlite3.connect(path) as database:
         database.execute("ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME demangledName TO name")
     with pytest.raises(UsageError, match="KERNEL has no column demangledName"):
@@ -198,7 +171,7 @@ def test_an_export_without_work_or_of_other_columns_says_so(tmp_path: Path) -> N
 def test_values_of_no_sense_end_in_an_error_and_names_that_are_no_text_are_shown(
     tmp_path: Path,
 ) -> None:
-    path = steps().write(tmp_path / "a.sqlite")
+    path = exported_steps().write(tmp_path / "a.sqlite")
     with sqlite3.connect(path) as database:
         database.execute(
             "UPDATE StringIds SET value = CAST(X'6bff6b' AS TEXT) WHERE value = 'vector'"
@@ -209,105 +182,3 @@ def test_values_of_no_sense_end_in_an_error_and_names_that_are_no_text_are_shown
         database.execute("UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = 'soon' WHERE start = 40000")
     with pytest.raises(UsageError, match="KERNEL"):
         read_export(path)
-
-
-def test_the_command_prints_tables_or_json(tmp_path: Path) -> None:
-    path = str(steps().write(tmp_path / "a.sqlite"))
-    command = [*CLI, "trace", "summarize", path]
-    text = run(command, env=environment())
-    assert text.returncode == 0 and text.stderr == ""
-    lines = text.stdout.splitlines()
-    assert lines[0].split()[:2] == ["PHASE", "STEPS"] and lines[1].startswith("prefill")
-    assert any("gemm<float, 128>" in line and "92.3 %" in line for line in lines)
-    top = run([*command, "--top", "1"], env=environment()).stdout
-    assert "attention" not in top and "those with the most time of 2" in top
-    found = json.loads(run([*command, "--json"], env=environment()).stdout)
-    assert [phase["name"] for phase in found["phases"]] == ["prefill", "decode", "other"]
-    assert found["between"]["count"] == 2
-    wrong = run([*CLI, "trace", "summarize", str(tmp_path)], env=environment())
-    assert wrong.returncode == 2 and "no such file" in wrong.stderr
-
-
-def test_nsys_waits_for_the_range_that_a_traced_run_opens(tmp_path: Path) -> None:
-    profiling = Profiling(("program", "-x"), tmp_path / "t")
-    assert profiling.profile[:2] == ("nsys", "profile")
-    assert profiling.profile[-2:] == ("program", "-x")
-    assert f"--nvtx-capture={CAPTURE_RANGE}" in profiling.profile
-    assert " " not in CAPTURE_RANGE and "@" not in CAPTURE_RANGE  # RANGE@DOMAIN
-    assert str(profiling.sqlite) in profiling.summarize
-    assert ENGINE_THREAD != MAIN_THREAD and BETWEEN not in ("prefill", "decode")
-
-
-NSYS = """#!/bin/sh
-# Stands in for nsys: runs the command, "records" and exports what is prepared.
-echo "nsys $1" >> calls
-case $1 in
-profile)
-    while [ "${1#--}" != "$1" ] || [ "$1" = profile ]; do shift; done
-    "$@"; code=$?
-    [ -z "$FAILING" ] || exit 5
-    exit $code ;;
-export) [ -n "$NOTHING" ] || cp prepared.sqlite t.sqlite ;;
-esac
-"""
-
-
-@pytest.fixture
-def nsys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder to work in, with a fake nsys on the PATH."""
-    program = tmp_path / "bin" / "nsys"
-    program.parent.mkdir()
-    program.write_text(NSYS)
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-    monkeypatch.chdir(tmp_path)
-    steps().write(tmp_path / "prepared.sqlite")
-    return tmp_path
-
-
-def test_nsys_profiles_and_exports_one_after_the_other(
-    nsys: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    profiling = Profiling(("sh", "-c", "echo answer; echo run >> calls"), Path("t"))
-    path = run_profiler(profiling)
-    assert Path("calls").read_text().split("\n") == ["nsys profile", "run", "nsys export", ""]
-    assert len(summarize(read_export(path)).phases) == 3
-    assert capfd.readouterr() == ("", "answer\n")  # stdout is for the summary
-
-
-@pytest.mark.parametrize(
-    ("variable", "message"),
-    [("FAILING", "nsys profile failed with exit code 5"), ("NOTHING", "made no")],
-)
-def test_an_nsys_that_fails_is_told(
-    nsys: Path, monkeypatch: pytest.MonkeyPatch, variable: str, message: str
-) -> None:
-    monkeypatch.setenv(variable, "1")
-    with pytest.raises(OrinError, match=message):
-        run_profiler(Profiling(("true",), Path("t")))
-
-
-def test_without_nsys_the_device_is_missing_something(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DeviceUnavailable, match="nsys is not on the PATH"):
-        run_profiler(Profiling(("true",), tmp_path / "t"))
-
-
-def test_a_run_under_nsys_writes_its_trace_and_prints_the_summary(
-    nsys: Path, tiny_model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flags = ["trace", "-m", str(tiny_model), "-p", "20", "-n", "3", "-t", "1", "-o", "t.json"]
-    flags += ["--nsys", "run"]
-    with_cuda = replace(build_info(), cuda=True)
-    monkeypatch.setattr("orin_llm.device.build.build_info", lambda: with_cuda)
-    monkeypatch.setattr("sys.argv", ["orin-llm", *flags])
-    done = CliRunner().invoke(app, flags)
-    assert (done.exit_code, Path("calls").read_text()) == (0, "nsys profile\nnsys export\n")
-    assert "gemm<float, 128>" in done.stdout
-    assert read_trace_file(Path("t.json"))["traceEvents"]
-    kept = Path("t.json").stat().st_mtime_ns
-    again = CliRunner().invoke(app, flags)  # files are there
-    assert again.exit_code == 2 and "--force" in again.stderr
-    assert Path("t.json").stat().st_mtime_ns == kept
