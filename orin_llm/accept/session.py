@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 
 from orin_llm.accept.figures import Figures
 from orin_llm.accept.indicators import Indicator
@@ -16,21 +15,19 @@ from orin_llm.accept.outcome import Outcome, judge, unmeasured
 from orin_llm.accept.perplexity import NO_REFERENCE, measure_perplexity
 from orin_llm.accept.plan import Plan
 from orin_llm.accept.result import Acceptance
+from orin_llm.bench.campaign import MakeEngine
 from orin_llm.bench.environment import environment
 from orin_llm.bench.runner import EngineRunner
+from orin_llm.bench.watch import INTERVAL_MS
 from orin_llm.device.board import read_board
 from orin_llm.device.reading import Reading
 from orin_llm.device.sampler import Sampler
 from orin_llm.device.sources import Sensors, open_sensors
-from orin_llm.engine import Engine, EngineConfig
+from orin_llm.engine import Engine
 from orin_llm.engine.loaded_model import read_model_header
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.models.reporter import Progress, Reporter
 from orin_llm.quality.compare import Opener
-
-INTERVAL_MS = 100  # between readings
-
-MakeEngine = Callable[[Path, EngineConfig], Engine]
 
 
 class Session:

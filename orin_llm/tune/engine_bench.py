@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 
+from orin_llm.bench.campaign import MakeEngine
 from orin_llm.bench.cool_down import CoolDown
 from orin_llm.bench.device_use import DeviceUse, PhaseUse, device_use
 from orin_llm.bench.metrics import figures, kv_figures
@@ -33,8 +34,6 @@ SETTLE_LIMIT_S = 300.0
 _MOST_ENGINES = 3  # the default, and the two of the last comparison
 _MAX_GAP_MS = 1000.0
 _SEED = 0
-
-MakeEngine = Callable[[Path, EngineConfig], Engine]
 
 
 class EngineBench(Closeable):
