@@ -29,9 +29,10 @@ from orin_llm.bench.lengths import parse_numbers
 from orin_llm.bench.watch import watching
 from orin_llm.engine import EngineConfig
 from orin_llm.models.store import resolve
+from orin_llm.profiles.profile import GOALS
 from orin_llm.tune.bench import Bench, Effort
 from orin_llm.tune.engine_bench import EngineBench
-from orin_llm.tune.goal import GOALS, Goal
+from orin_llm.tune.goal import Goal
 from orin_llm.tune.knobs import Candidate, Space
 from orin_llm.tune.outcome import Outcome
 from orin_llm.tune.pairs import Ratio, ratio_of
@@ -86,9 +87,10 @@ def _claims(
     pairs: int,
 ) -> Iterator[Claim]:
     best = _best_of_grid(grid)
-    # Only what is measured for the candidates themselves: the default's repetitions between them
-    # would not be needed for a grid.
-    grid_s = sum(t.took_s for t in grid.trials if t.candidate != space.default)
+    # What a grid needs: each candidate once. The default between them, and what was measured again
+    # after a drift, it would not.
+    once = {t.candidate: t.took_s for t in grid.trials if t.candidate != space.default}
+    grid_s = sum(once.values())
     for number, outcome in enumerate(both, 1):
         choice = _best(outcome)
         name = f"search {number} ({choice.text}; {outcome.decision})"

@@ -10,7 +10,7 @@ from orin_llm.tune.knobs import Space
 
 SMALL = 100  # combinations, at most, that are all looked at
 IN_A_TURN = 4  # candidates between two measurements of the default
-SHARE = 0.4  # of a small grid that is measured, at most, beside one knob at a time
+SHARE = 0.25  # of a small grid that is measured, at most, beside one knob at a time
 FINALISTS = 2
 
 
