@@ -11,12 +11,13 @@ import typer
 from typer.testing import CliRunner
 
 from orin_llm.cli.answer_options import AnswerOptions, SamplingOptions
-from orin_llm.cli.bench_options import EnginesOptions
+from orin_llm.cli.bench_options import EnginesOptions, WorkloadOptions
 from orin_llm.cli.chat import chat
 from orin_llm.cli.imatrix_options import CollectOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import EngineOptions, HooksFlag, flag
 from orin_llm.cli.run import run
+from orin_llm.cli.tune_options import FixedOptions
 from orin_llm.cli.window_options import ComputeOptions, TextOptions
 from orin_llm.engine.config import HOOK_NAMES, EngineConfig, SamplingParams
 from orin_llm.errors import UsageError
@@ -66,6 +67,24 @@ def test_flags_reach_the_engine() -> None:
         presence_penalty=0.8,
         order="llama",
     )
+
+
+def mirrors_of(group: type) -> dict[str, str]:
+    hints = get_type_hints(group, include_extras=True).items()
+    return {name: hint.__metadata__[0].envvar for name, hint in hints if name != "given"}
+
+
+@pytest.mark.parametrize("group", [EnginesOptions, FixedOptions, ComputeOptions])
+def test_a_setting_of_the_engine_has_one_mirror_in_every_command(group: type) -> None:
+    own, of_engines = mirrors_of(group), mirrors_of(EngineOptions)
+    assert len(own.keys() & of_engines.keys()) > 5
+    assert all(own[name] == of_engines[name] for name in own.keys() & of_engines.keys())
+
+
+def test_the_text_of_a_prompt_is_no_length_of_it() -> None:
+    mirrors = mirrors_of(WorkloadOptions)
+    assert mirrors["prompt_tokens"] == "ORIN_LLM_PROMPT_TOKENS"
+    assert mirrors["max_tokens"] == "ORIN_LLM_MAX_TOKENS"
 
 
 @pytest.mark.parametrize("command", [run, chat])

@@ -42,8 +42,8 @@ class WorkloadOptions:
         str | None,
         flag(
             "-p",
-            "--prompt-tokens",
             "--prompt",
+            "--prompt-tokens",
             panel=WORKLOAD,
             help="Tokens of a prompt; 64..2048: drawn for each request.",
         ),
@@ -52,8 +52,8 @@ class WorkloadOptions:
         str | None,
         flag(
             "-n",
-            "--max-tokens",
             "--gen",
+            "--max-tokens",
             panel=WORKLOAD,
             help="Tokens of an answer, or a range to draw.",
         ),
@@ -71,8 +71,8 @@ class WorkloadOptions:
         str | None,
         flag(
             "-np",
-            "--parallel",
             "--concurrency",
+            "--parallel",
             panel=WORKLOAD,
             help="concurrent, interference: streams at once; shared-prefix: requests.",
         ),
@@ -160,13 +160,13 @@ class EnginesOptions:
     ] = "f16"
     chunk_size: Annotated[
         str,
-        flag("--chunk-size", "--chunk", panel=MODEL, help="Prompt tokens computed in one step."),
+        flag("--chunk", "--chunk-size", panel=MODEL, help="Prompt tokens computed in one step."),
     ] = "512"
     page_size: Annotated[
         str,
         flag(
-            "--page-size",
             "--page",
+            "--page-size",
             panel=MODEL,
             help="Tokens in a page of the KV cache: 8, 16 … 256.",
         ),
