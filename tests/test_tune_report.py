@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from simulated_board import MODE_30W, SPACE, SimulatedBoard
+from simulated_board import MAXN, SPACE, SimulatedBoard
 
 from orin_llm.gguf.header import Header, read_model_header
 from orin_llm.profiles.key import ProfileKey
@@ -172,7 +172,7 @@ def test_whatever_a_search_ends_with_can_be_told(
     about: About, tmp_path: Path, max_tpot_ms: float | None
 ) -> None:
     goal = Goal("balanced", Constraints(max_tpot_ms=max_tpot_ms))
-    tuner = Tuner(SPACE, goal, SimulatedBoard(MODE_30W, noise=0.02))
+    tuner = Tuner(SPACE, goal, SimulatedBoard(MAXN, noise=0.02))
     outcomes = [tuner.outcome()]
     for number, _ in enumerate(tuner.run()):
         if number == 10:
