@@ -96,6 +96,14 @@ def test_what_looks_bad_by_its_values_alone_is_not_measured_and_says_so() -> Non
     assert {tuple(c.values()) for c in slow} == {(512, 16, 1)}
 
 
+def test_no_more_candidates_are_looked_at_than_there_are_trials() -> None:
+    bench = noisy(BEST, 0.005)
+    outcome = found(bench, most_trials=2)
+    assert len({*bench.asked} - {SMALL.default}) == 2
+    pruned = [t for t in outcome.trials if t.state == "pruned"]
+    assert pruned and {t.note for t in pruned} == {"beyond the trials"}
+
+
 def test_every_trial_of_a_candidate_stands_beside_the_default_in_its_turn() -> None:
     _, trials = search(noisy(BEST, 0.005))
     turns = {t.turn for t in trials}

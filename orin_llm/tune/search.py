@@ -102,25 +102,26 @@ class Tuner:
     def _first_look(self) -> Iterator[Trial]:
         """One knob at a time; then, of the others, those that these make look promising."""
         stage = "first look"
-        alone = [*star(self._space)]
+        alone = [*star(self._space)][: self.plan.most_trials]
         yield from self._measure(stage, alone, 1, judged=True)
         rest = [c for c in self._space.candidates() if c != self._space.default and c not in alone]
         room = self.plan.most_trials or len(alone) + math.ceil(SHARE * self._space.combinations)
         room -= len(alone)
-        while rest and self._has_time():
+        while rest and room > 0 and self._has_time():
             rest, known = self._reachable(rest), self._known()
             predicted = dict(zip(rest, predictions(self._space, known, rest), strict=True))
             limit = min(known.values()) + max(_MARGIN, 3 * self._session.noise)
             rest.sort(key=lambda c: predicted[c])
-            chosen = [c for c in rest[: min(IN_A_TURN, max(0, room))] if predicted[c] <= limit]
+            chosen = [c for c in rest[: min(IN_A_TURN, room)] if predicted[c] <= limit]
             if not chosen:
                 break
             room -= len(chosen)
             self._left = expected(self.plan, self._space, min(room, len(rest)))
             yield from self._measure(stage, chosen, 1, judged=True)
             rest = [c for c in rest if c not in chosen]
+        note = "not promising, by its values one by one" if room > 0 else "beyond the trials"
         for candidate in rest:
-            yield self._session.prune(stage, candidate, "not promising, by its values one by one")
+            yield self._session.prune(stage, candidate, note)
 
     def _search(self) -> Iterator[Trial]:
         """Suggestions of Optuna, which is told of one knob at a time first."""
