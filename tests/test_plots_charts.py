@@ -63,6 +63,11 @@ def test_a_long_name_is_shortened_so_that_the_chart_keeps_its_room() -> None:
     assert "n" * 59 + "…" in texts(lines(Series("n" * 500, [1], [1])))
 
 
+def test_a_title_is_as_long_as_the_chart_is_wide() -> None:
+    drawn = svg(line_chart([Series("a", [1], [1])], title="n" * 500, x_label="x", y_label="y"))
+    assert "n" * 83 + "…" in texts(drawn)
+
+
 def test_missing_and_infinite_values_are_gaps() -> None:
     values = [1.0, None, 3.0, math.inf, math.nan, 4.0]
     figure = line_chart([Series("a", range(6), values)], title="t", x_label="x", y_label="y")

@@ -31,6 +31,7 @@ from orin_llm.plots.drawing import (
     say_not_measured,
     scale_x,
     shortened,
+    title_line,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def line_chart(
         scale_x(axes, [x for one in series for x in one.x], log=log_x)
         from_zero(axes, known)
         draw_marks(axes, marks)
-        axes.set(title=shortened(title), xlabel=x_label, ylabel=y_label)
+        axes.set(title=title_line(title), xlabel=x_label, ylabel=y_label)
         add_legend(figure, [axes])
         return figure
 
@@ -127,7 +128,7 @@ def histogram(
             log_axis(axes)
         from_zero(axes, [count for one in bins for count in one.counts])
         draw_marks(axes, marks)
-        axes.set(title=shortened(title), xlabel=x_label, ylabel=y_label)
+        axes.set(title=title_line(title), xlabel=x_label, ylabel=y_label)
         add_legend(figure, [axes])
         return figure
 
@@ -165,7 +166,7 @@ def timeline(
         ends += [edge for band in bands for edge in (band.start, band.end)]
         if ends and min(ends) < max(ends):
             rows[-1].set_xlim(min(ends), max(ends))
-        rows[0].set_title(shortened(title))
+        rows[0].set_title(title_line(title))
         rows[-1].set_xlabel(x_label)
         figure.align_ylabels(list(rows))
         add_legend(figure, list(rows))
@@ -200,7 +201,7 @@ def bar_chart(names: Sequence[str], bars: Sequence[Bars], *, title: str, x_label
         axes.invert_yaxis()
         axes.grid(visible=False, axis="y")
         axes.margins(x=0.1)
-        axes.set(title=shortened(title), xlabel=x_label)
+        axes.set(title=title_line(title), xlabel=x_label)
         if len(bars) > 1:
             add_legend(figure, [axes])
         return figure

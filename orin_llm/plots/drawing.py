@@ -49,6 +49,7 @@ _STYLE = {
     "svg.hashsalt": "orin-llm",  # the same figures give the same bytes
 }
 _MAX_TEXT = 60
+_MAX_TITLE = 84  # of usual letters: the width of a picture
 _MAX_TICKS = 12
 _FINE_STEPS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)  # of a decade
 
@@ -134,14 +135,19 @@ def new_figure(height_in: float) -> Figure:
     return Figure(figsize=(WIDTH_IN, height_in), layout="constrained")
 
 
-def shortened(text: str) -> str:
+def title_line(text: str) -> str:
+    """A title of one line, no wider than the picture."""
+    return shortened(text, _MAX_TITLE)
+
+
+def shortened(text: str, most: int = _MAX_TEXT) -> str:
     """A text of one line that leaves room for the chart; `?` for what cannot be drawn.
 
     That is a terminal's control, and the part of a file's name that is no text.
     """
     signs = " ".join(text.split())
     line = "".join("?" if category(sign) in ("Cc", "Cs") else sign for sign in signs)
-    return line if len(line) <= _MAX_TEXT else line[: _MAX_TEXT - 1] + "…"
+    return line if len(line) <= most else line[: most - 1] + "…"
 
 
 def draw_lines(
