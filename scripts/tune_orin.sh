@@ -20,8 +20,8 @@ fail() {
 models=() tune_flags=() folder=tune-orin
 while [[ $# -gt 0 ]]; do
     case $1 in
-        -m) models+=("${2:?a name behind -m}") && shift 2 ;;
-        -d) folder=${2:?a folder behind -d} && shift 2 ;;
+        -m) [[ -n ${2:-} ]] || fail "-m needs the name of a model" && models+=("$2") && shift 2 ;;
+        -d) [[ -n ${2:-} ]] || fail "-d needs a folder" && folder=$2 && shift 2 ;;
         -h | --help) sed -n '2,10s/^# \{0,1\}//p' "$0" && exit 0 ;;
         --) shift && tune_flags=("$@") && break ;;
         *) fail "unknown option $1: see --help" ;;
