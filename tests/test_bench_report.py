@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from bench_support import ENVIRONMENT, MiB, failed, request, run_of, step
 
+from orin_llm.bench.distribution import Spread
 from orin_llm.bench.flat import flatten
 from orin_llm.bench.lengths import Lengths
 from orin_llm.bench.records import KvUse, Run
@@ -20,6 +21,8 @@ from orin_llm.bench.report import FORMATS
 from orin_llm.bench.result import Conditions, Report, Result
 from orin_llm.bench.shared_prefix import SharedPrefix
 from orin_llm.bench.streams import Streams
+from orin_llm.bench.tables import figure
+from orin_llm.bench.tables import table as bench_table
 from orin_llm.bench.workload import Scenario
 from orin_llm.host.repository import commit
 
@@ -120,6 +123,19 @@ def table(text: str, column: str) -> list[dict[str, str]]:
             assert len({len(line) for line in lines}) == 1
             return [dict(zip(lines[0], row, strict=True)) for row in lines[2:]]
     raise AssertionError(f"no table has a column {column!r}")
+
+
+def test_columns_of_numbers_are_to_the_right_and_no_others() -> None:
+    cells = {"12": True, "20.8 ± 0.6": True, "31 %": True, "": True}
+    cells |= {"127.0.0.1:8080": False, "16, 32, 64": False, "36.4.7": False, "text": False}
+    for cell, is_number in cells.items():
+        rule = bench_table("head", rows=[[cell]]).splitlines()[1]
+        assert rule.endswith("-:|") == is_number, cell
+
+
+def test_a_single_repetition_has_no_deviation() -> None:
+    spread = Spread.of([200.0])
+    assert (figure(spread, 1), figure(spread, 2)) == ("200.0", "200.0 ± 0.0")
 
 
 def test_markdown_tables_hold_the_figures(report: Report) -> None:

@@ -136,7 +136,7 @@ def _rates(results: Sequence[Result]) -> str:
     rows = [
         [
             *names,
-            *(f"{figure(result.figures.get(name))}" for name in columns),
+            *(figure(result.figures.get(name), result.repetitions) for name in columns),
             str(result.peak_concurrency),
         ]
         for names, result in zip(_names(results), results, strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -83,14 +84,17 @@ def table(*heads: str, rows: Iterable[Row]) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell == "" or cell[0].isdigit()
+    """`12`, `20.8 ± 0.6`, `31 %`; no address, list or version."""
+    return cell == "" or bool(re.fullmatch(r"\d+(\.\d+)?( .*)?", cell))
 
 
-def figure(spread: Spread | None) -> str:
+def figure(spread: Spread | None, repetitions: int) -> str:
+    """Mean and standard deviation; of a single repetition the value alone."""
     if spread is None:
         return ""
     digits = 1 if spread.mean < 1000 else 0
-    return f"{spread.mean:.{digits}f} ± {spread.std:.{digits}f}"
+    mean = f"{spread.mean:.{digits}f}"
+    return f"{mean} ± {spread.std:.{digits}f}" if repetitions > 1 else mean
 
 
 def ratio(found: Ratio | None) -> str:
