@@ -45,7 +45,7 @@ def test_times_are_exactly_the_delays_of_the_server() -> None:
     assert record.tpot_ms == pytest.approx(30)
     assert outcome.connect_ms == pytest.approx(0)
     assert (record.prompt_tokens, record.output_tokens) == (17, 5)
-    assert outcome.told and outcome.finish_reason == "length"
+    assert record.told_tokens == 5 and outcome.finish_reason == "length"
 
 
 @pytest.mark.parametrize("endpoint", ["chat", "completions"])
@@ -94,9 +94,9 @@ def test_tokens_that_come_together_are_counted_by_what_the_server_tells() -> Non
 
 
 def test_without_usage_events_are_counted_and_the_prompt_is_as_long_as_meant() -> None:
-    outcome = complete(Stub(usage=False, bundle=2), max_tokens=6)
-    assert (outcome.record.output_tokens, outcome.record.prompt_tokens) == (3, 99)
-    assert not outcome.told
+    record = complete(Stub(usage=False, bundle=2), max_tokens=6).record
+    assert (record.output_tokens, record.prompt_tokens) == (3, 99)
+    assert record.told_tokens is None
 
 
 def test_what_the_server_had_in_its_cache_is_told() -> None:

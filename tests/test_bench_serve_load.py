@@ -93,7 +93,7 @@ class Service:
         record = request([end_ms], submitted_ms=sent * 1e3, role=order.role)
         if self.fails:
             record = replace(record, error="no", error_kind="no")
-        return Outcome(record, 0.0, sent * 1e3 - due_ms, "length", True)
+        return Outcome(record, 0.0, sent * 1e3 - due_ms, "length")
 
 
 def orders(*at_s: float) -> Iterator[Order]:

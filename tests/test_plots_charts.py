@@ -48,11 +48,16 @@ def texts(drawn: str) -> list[str]:
 @pytest.mark.parametrize("text", [HOSTILE, "短い ünï", "a\nb", "_a^b", "$"])
 def test_any_text_is_written_as_it_is(text: str) -> None:
     drawn = {
-        "line": lines(
-            Series(text, [1, 2], [1, 2]), marks=[Mark(1, text)], bands=[Band(1, 2, text)]
-        ),
+        "line": lines(Series(text, [1, 2], [1, 2]), marks=[Mark(1, text)]),
         "bins": svg(histogram([Bins(text, [0, 1], [3])], title=text, x_label=text, y_label=text)),
-        "time": svg(timeline([Panel(text, [Series(text, [1], [1])])], title=text, x_label=text)),
+        "time": svg(
+            timeline(
+                [Panel(text, [Series(text, [1], [1])])],
+                title=text,
+                x_label=text,
+                bands=[Band(1, 2, text)],
+            )
+        ),
         "bars": svg(bar_chart([text], [Bars(text, [1])], title=text, x_label=text)),
     }
     for name, chart in drawn.items():
@@ -78,7 +83,7 @@ def test_missing_and_infinite_values_are_gaps() -> None:
 def test_without_a_value_the_chart_says_so() -> None:
     nothing = {
         "lines": lines(Series("a", [1, 2], [None, None])),
-        "bins": svg(histogram([], title="t", x_label="x")),
+        "bins": svg(histogram([], title="t", x_label="x", y_label="y")),
         "time": svg(timeline([Panel("W", [])], title="t", x_label="s")),
         "bars": svg(bar_chart(["a"], [Bars("b", [None])], title="t", x_label="x")),
     }
@@ -183,7 +188,7 @@ def test_the_same_values_give_the_same_bytes_and_others_share_no_id() -> None:
 
 def test_every_colour_is_asked_of_the_page() -> None:
     series = [Series(str(n), [1, 2], [n, n]) for n in range(10)]
-    drawn = lines(*series, bands=[Band(1, 2, "prefill")], marks=[Mark(1.5, "here")])
+    drawn = lines(*series, marks=[Mark(1.5, "here")])
     rest = re.sub(r"var\(--chart-\w+, #[0-9a-f]{6}\)", "", drawn)
     for colour in (INK, GRID, *SERIES):
         assert f", {colour})" in drawn and colour not in rest

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ class Steady:
 def watched(sensors: Steady) -> Watch:
     stamp = Stamp(**{**vars(read_stamp()), "module": AGX_ORIN_64GB.part})
     return Watch(stamp, Sampler(sensors, 10))
+
+
+@contextmanager
+def bench_beside(sensors: Steady, model: Path, goal: str) -> Iterator[EngineBench]:
+    """A bench that reads these sensors."""
+    watch = watched(sensors)
+    assert watch.sampler is not None
+    with (
+        watch.sampler,
+        EngineBench(model, BASE, SPACE, Goal(goal), WORK, watch=watch) as bench,
+    ):
+        yield bench
 
 
 @pytest.fixture
@@ -142,11 +155,7 @@ def test_the_defaults_engine_and_the_last_two_are_kept(tiny_model: Path, loads: 
 
 
 def test_with_sensors_energy_is_power_times_time_over_all_tokens(tiny_model: Path) -> None:
-    watch = watched(Steady())
-    assert watch.sampler is not None
-    with watch.sampler, EngineBench(
-        tiny_model, BASE, SPACE, Goal("energy"), WORK, watch=watch
-    ) as bench:  # fmt: skip
+    with bench_beside(Steady(), tiny_model, "energy") as bench:
         found = bench.measure(SPACE.default, Effort())
     (sample,) = found.samples
     assert sample.power_w == pytest.approx(20.0)
@@ -159,11 +168,7 @@ def test_with_sensors_energy_is_power_times_time_over_all_tokens(tiny_model: Pat
 
 
 def test_a_throttled_machine_ends_a_measurement_early(tiny_model: Path) -> None:
-    watch = watched(Steady(("gpu",)))
-    assert watch.sampler is not None
-    with watch.sampler, EngineBench(
-        tiny_model, BASE, SPACE, Goal("ttft"), WORK, watch=watch
-    ) as bench:  # fmt: skip
+    with bench_beside(Steady(("gpu",)), tiny_model, "ttft") as bench:
         found = bench.measure(SPACE.default, Effort(5))
     assert len(found.samples) == 1 and found.throttled == ("gpu",)
 
@@ -174,22 +179,14 @@ def test_events_of_the_current_limit_count_as_throttling(tiny_model: Path) -> No
             self.events += 1
             return super().read()
 
-    watch = watched(Rising())
-    assert watch.sampler is not None
-    with watch.sampler, EngineBench(
-        tiny_model, BASE, SPACE, Goal("ttft"), WORK, watch=watch
-    ) as bench:  # fmt: skip
+    with bench_beside(Rising(), tiny_model, "ttft") as bench:
         found = bench.measure(SPACE.default, Effort(5))
     assert len(found.samples) == 1 and found.throttled == ("over-current",)
 
 
 def test_settling_waits_until_it_is_as_cool_as_at_the_start(tiny_model: Path) -> None:
     sensors = Steady()
-    watch = watched(sensors)
-    assert watch.sampler is not None
-    with watch.sampler, EngineBench(
-        tiny_model, BASE, SPACE, Goal("ttft"), WORK, watch=watch
-    ) as bench:  # fmt: skip
+    with bench_beside(sensors, tiny_model, "ttft") as bench:
         assert bench.settle() < 1
         sensors.degrees = 80.0
         threading.Timer(0.5, lambda: setattr(sensors, "degrees", 61.0)).start()

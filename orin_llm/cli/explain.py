@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -15,6 +15,7 @@ from orin_llm.cli.options import flag
 from orin_llm.errors import OrinError, UsageError
 
 if TYPE_CHECKING:
+    from orin_llm.explain.guide import Entry
     from orin_llm.explain.search import Fit
 
 OUTPUT = "Output"
@@ -61,7 +62,7 @@ def explain(
             print_names(guide)
         return
     from_stdin = given in ([], ["-"])
-    fits = _find(" ".join(given), from_stdin)
+    fits = _find(guide, " ".join(given), from_stdin)
     if as_json:
         print_json({"entries": [_fit_json(fit) for fit in fits]})
     elif fits:
@@ -74,11 +75,10 @@ def explain(
         )
 
 
-def _find(text: str, from_stdin: bool) -> list[Fit]:
-    from orin_llm.explain.guide import read_guide
+def _find(guide: Sequence[Entry], text: str, from_stdin: bool) -> list[Fit]:
     from orin_llm.explain.search import Fit, Index
 
-    index = Index(read_guide())
+    index = Index(guide)
     if from_stdin:
         return index.find(_input_lines())
     if entry := index.named(text):

@@ -9,6 +9,7 @@ import typer
 
 from orin_llm.cli.numbers import time_text
 from orin_llm.cli.options import flag
+from orin_llm.host.units import counted, size_text
 
 if TYPE_CHECKING:
     from orin_llm.trace.nsys_summary import Gaps, Named, Phase, Summary
@@ -91,8 +92,6 @@ def _phase_cells(phase: Phase) -> tuple[str, ...]:
 def _table(
     named: tuple[Named, ...], all_ms: float
 ) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    from orin_llm.host.units import size_text
-
     heads = ("TIME", "SHARE", "CALLS", "LONGEST", "BYTES", "NAME")
     rows: list[tuple[str, ...]] = [
         (
@@ -117,4 +116,4 @@ def _short(name: str) -> str:
 
 
 def _gaps_text(gaps: Gaps) -> str:
-    return f"{gaps.count} gaps, {time_text(gaps.total_ms)}"
+    return f"{counted(gaps.count, 'gap')}, {time_text(gaps.total_ms)}"

@@ -77,7 +77,6 @@ def line_chart(
     x_label: str,
     y_label: str,
     log_x: bool = False,
-    bands: Sequence[Band] = (),
     marks: Sequence[Mark] = (),
 ) -> Figure:
     """Points joined by lines; the y axis begins at zero where no value is negative.
@@ -88,7 +87,6 @@ def line_chart(
     with drawing():
         figure = new_figure(3.4)
         axes = figure.subplots()
-        draw_bands(axes, bands)
         draw_lines(axes, series, markers=max((len(one.x) for one in series), default=0) <= 60)
         known = [y for one in series for y in one.known]
         if not known:
@@ -106,7 +104,7 @@ def histogram(
     *,
     title: str,
     x_label: str,
-    y_label: str = "how many",
+    y_label: str,
     log_x: bool = False,
     marks: Sequence[Mark] = (),
 ) -> Figure:
@@ -207,17 +205,16 @@ def bar_chart(names: Sequence[str], bars: Sequence[Bars], *, title: str, x_label
         return figure
 
 
-def svg(figure: Figure, description: str = "") -> str:
+def svg(figure: Figure) -> str:
     """The chart as an `<svg>` element for a page: as wide as its place, in the page's colours.
 
-    Args:
-        description: for those who do not see it; else the chart's title.
+    Its title is read to those who do not see it.
     """
     text = io.StringIO()
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     with drawing():
         figure.savefig(text, format="svg", transparent=True, metadata=nothing)
-        title = description or figure.axes[0].get_title(loc="left")
+        title = figure.axes[0].get_title(loc="left")
     drawn = text.getvalue()
     drawn = drawn[drawn.index("<svg") :].strip()
     own = hashlib.sha256(drawn.encode()).hexdigest()[:8]  # other charts of the page use ids, too

@@ -52,14 +52,12 @@ class Outcome:
         record: as that of any workload; its tokens' times are those of events with text.
         connect_ms: until the connection was open; None where it never was.
         late_ms: between when it was due and when it was sent.
-        told: whether the server told how many tokens prompt and answer have.
     """
 
     record: RequestRecord
     connect_ms: float | None
     late_ms: float
     finish_reason: str
-    told: bool
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,6 @@ class Client:
             connect_ms=opened[0] - sent_ms if opened else None,
             late_ms=max(0.0, sent_ms - due_ms),
             finish_reason=answer.finish_reason,
-            told=usage.prompt is not None and bool(usage.answer),
         )
 
     def _request(self, prompt: Prompt, max_tokens: int, *, stream: bool = True) -> bytes:
