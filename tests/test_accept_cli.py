@@ -236,3 +236,16 @@ def test_a_full_disk_where_the_answer_goes_loses_no_evidence(model: Path, tmp_pa
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, "No space left" in done.stderr) == (1, True)
     assert json.loads((evidence / "accept.json").read_text())["accepted"] is True
+
+
+def test_a_name_that_is_no_text_and_a_narrow_stdout_lose_nothing(
+    model: Path, tmp_path: Path
+) -> None:
+    named = model.rename(model.with_name("b\udcff\N{EN DASH}d.gguf"))
+    evidence = tmp_path / "evidence"
+    arguments = command(named, "--only", "4", "-q", "-o", "md", "--evidence", str(evidence))
+    done = run(arguments, env=environment(PYTHONIOENCODING="ascii"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "model b??d" in done.stdout and done.stdout.isascii()
+    assert "model b?\N{EN DASH}d" in (evidence / "accept.md").read_text(encoding="utf-8")
+    assert {"accept.json", "accept.xml"} <= {path.name for path in evidence.iterdir()}

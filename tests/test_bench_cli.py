@@ -43,6 +43,12 @@ def test_quiet_says_nothing_but_the_results(tiny_model: Path) -> None:
     assert (code, err) == (0, "") and out
 
 
+def test_a_narrow_encoding_of_stdout_costs_no_results(tiny_model: Path) -> None:
+    code, out, err = run_bench(tiny_model, "-p", "8", "-n", "2", PYTHONIOENCODING="ascii")
+    assert code == 0 and "Traceback" not in err
+    assert "tok/s" in out and out.isascii()
+
+
 def test_json_has_a_result_for_each_combination(tiny_model: Path) -> None:
     arguments = ("concurrent", *QUICK[2:], "-p", "8,4..16", "-np", "1-4*2", "--chunk-size", "16,32")
     code, out, _ = run_bench(tiny_model, *arguments, "--json", "-q")

@@ -59,6 +59,9 @@ def streams(*events: bytes, **more: float | bool) -> Reply:
 
 ASKED = Asked(0, "POST", "/v1/chat/completions", {}, {"messages": []})
 WORD = json.dumps(text_event(ASKED, "word")).encode()
+TOO_MANY = json.dumps(
+    {**text_event(ASKED, "word"), "usage": {"completion_tokens": 2_000_000_000}}
+).encode()
 
 
 async def for_ever(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -110,6 +113,7 @@ def outcome_of(fault: Reply, max_tokens: int = 4) -> Outcome:
         (says(stream_head() + b"nonsense\r\n"), "no HTTP", "a chunk begins"),
         (streams(b"[DONE]"), "empty", "without text"),
         (for_ever, "too long", "did not end at 4 tokens"),
+        (streams(TOO_MANY, b"[DONE]"), "too long", "2000000000 tokens, and 4 wanted"),
         (never_a_line, "stream", "an event of more than"),
         (says(then_s=1e6), "timeout", "no end within 30 s"),
         (says(*[bytes([b]) for b in stream_head()], pause_s=1), "timeout", "no end within 30 s"),

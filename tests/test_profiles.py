@@ -231,6 +231,32 @@ def test_a_damaged_file_is_listed_and_can_be_removed(store: ProfileStore) -> Non
     assert store.names() == []
 
 
+def test_what_is_no_file_is_listed_as_damaged_and_keeps_no_profile_from_use(
+    store: ProfileStore,
+) -> None:
+    store.save("good", TUNED)
+    os.mkfifo(store.path("pipe"))
+    store.path("gone").symlink_to("nowhere")
+    store.path("round").symlink_to(store.path("round").name)
+    store.path("folder").mkdir()
+    match = find(ORIN, store)
+    assert match.exact is not None and match.exact.name == "good"
+    assert [d.name for d in match.damaged] == ["folder", "gone", "pipe", "round"]
+    assert all("is no file" in d.problem for d in match.damaged)
+    for name in ("gone", "pipe", "round"):
+        store.remove(name)
+    assert store.names() == ["folder", "good"]
+
+
+def test_a_profile_that_is_removed_while_all_are_read_is_left_out(
+    store: ProfileStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.save("good", TUNED)
+    monkeypatch.setattr(store, "names", lambda: ["gone", "good"])
+    good, damaged = store.all()
+    assert ([one.name for one in good], damaged) == (["good"], [])
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(OrinError, match="ORIN_LLM_PROFILES names another folder"):

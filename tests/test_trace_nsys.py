@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -112,16 +113,17 @@ works = st.lists(
 )
 
 
-@given(works)
+@given(works, st.integers(-1000, 1000))
 @settings(max_examples=150, deadline=None)
 def test_busy_time_and_gaps_are_those_of_every_nanosecond(
-    spans: list[tuple[int, int, str]],
+    spans: list[tuple[int, int, str]], moved: int
 ) -> None:
     work = sorted(
         (Work(s, s + n, "kernel", "k", p) for s, n, p in spans),
         key=lambda w: (w.start_ns, w.end_ns),
     )
-    found = summarize(Export(tuple(work), {}, True))
+    elsewhere = [replace(w, start_ns=w.start_ns + moved, end_ns=w.end_ns + moved) for w in work]
+    found = summarize(Export(tuple(elsewhere), {}, True))
     busy = np.zeros(500, dtype=bool)
     for one in work:
         busy[one.start_ns : one.end_ns] = True

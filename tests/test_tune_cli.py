@@ -102,6 +102,8 @@ def test_bounds_that_nothing_holds_are_an_error_and_make_no_profile(tiny_model: 
         (("--time-limit", "soon"), "expected such as 30m"),
         (("-p", "300"), "shorten them"),
         (("-p", "x"), "-p"),
+        (("-n", "0"), "an answer whose TPOT is measured 2"),
+        (("--seed", "-1"), "--seed is -1"),
         (("-ngl", "3"), "a profile is for all of them or none"),
         (("--kv-type", "q9"), "q9"),
         (("--name", "../x"), "cannot name a profile"),

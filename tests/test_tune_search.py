@@ -199,7 +199,15 @@ def test_progress_ends_where_nothing_is_left() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"repetitions": 1}, {"most_trials": 0}, {"time_limit_s": 0}, {"time_limit_s": math.nan}]
+    "bad",
+    [
+        {"repetitions": 1},
+        {"most_trials": 0},
+        {"time_limit_s": 0},
+        {"time_limit_s": math.nan},
+        {"seed": -1},
+        {"seed": 1 << 32},
+    ],
 )
 def test_plans_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

@@ -73,7 +73,7 @@ class Evidence:
     def _write(self, name: str, text: str) -> None:
         try:
             with new_file(self._folder / name, force=True) as part:
-                part.write_text(text, encoding="utf-8")
+                part.write_text(text, encoding="utf-8", errors="replace")  # a name may be no text
         except OrinError as error:
             self.problem = self.problem or str(error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -180,7 +181,9 @@ def _run(
 def _print(acceptance: Acceptance, layout: str) -> None:
     from orin_llm.accept.evidence import FORMATS
     from orin_llm.cli.accept_view import print_acceptance
+    from orin_llm.cli.render import tolerate_narrow_encoding
 
+    tolerate_narrow_encoding(sys.stdout)
     if layout == "text":
         print_acceptance(acceptance)
     else:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from orin_llm.cli.render import tolerate_narrow_encoding
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.units import counted
 
@@ -41,6 +42,7 @@ def print_results(reports: Iterator[Report[R]], layout: str, n_workloads: int) -
     from orin_llm.bench.report import FORMATS
     from orin_llm.bench.result import Report
 
+    tolerate_narrow_encoding(sys.stdout)
     finished: list[Report[R]] = []
     at_once = layout == "jsonl"
     interrupted = False

@@ -173,7 +173,9 @@ class WorkOptions:
 
         plain = Work()
         room = n_ctx or context(header) or DEFAULT_MAX_CTX
-        answer = self.max_tokens or min(plain.answer, max(2, room // _SHARE_OF_ANSWER))
+        answer = self.max_tokens
+        if answer is None:
+            answer = min(plain.answer, max(2, room // _SHARE_OF_ANSWER))
         if self.prompt_tokens is None:
             prompts = tuple(n for n in plain.prompts if n + answer <= room) or (room - answer,)
         else:

@@ -84,7 +84,8 @@ class ProfileStore:
             try:
                 good.append(self.read(name))
             except UsageError as error:
-                damaged.append(Damaged(name, self._place(name)[0], str(error)))
+                if (place := self._find(name)) is not None:  # else it was removed meanwhile
+                    damaged.append(Damaged(name, place[0], str(error)))
         return good, damaged
 
     def read(self, name: str) -> StoredProfile:
@@ -94,11 +95,13 @@ class ProfileStore:
             UsageError: there is none, or its file is damaged.
         """
         path, shipped = self._place(name)
+        if not os.path.isfile(path):  # to open a pipe is to wait for who writes into it
+            raise UsageError(f"{path} is no file, or a link to none")
         return StoredProfile(profile_name(name), path, read_profile(path), shipped)
 
     def has_own(self, name: str) -> bool:
         """Whether there is a profile of the user's with that name (a damaged one counts)."""
-        return self.path(name).exists()
+        return os.path.lexists(self.path(name))
 
     def save(self, name: str, profile: Profile) -> StoredProfile:
         """Write the user's profile `name`, in place of what had that name.
@@ -149,13 +152,17 @@ class ProfileStore:
         except UsageError:  # damaged: it may be replaced
             return False
 
-    def _place(self, name: str) -> tuple[Path, bool]:
+    def _find(self, name: str) -> tuple[Path, bool] | None:
+        """The file, and whether it ships; None where there is none."""
         own = self.path(name)
-        if own.exists():
-            return own, False
-        shipped = self.shipped / own.name
-        if shipped.exists():
-            return shipped, True
+        for path, ships in ((own, False), (self.shipped / own.name, True)):
+            if os.path.lexists(path):
+                return path, ships
+        return None
+
+    def _place(self, name: str) -> tuple[Path, bool]:
+        if (found := self._find(name)) is not None:
+            return found
         close = difflib.get_close_matches(name, self.names(), n=1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise UsageError(f"there is no profile {name!r}{hint} (`orin-llm profile list` shows all)")

@@ -119,9 +119,9 @@ def _gaps(work: Sequence[Work]) -> dict[str, list[float]]:
     return found
 
 
-def _busy_ms(work: Iterable[Work]) -> float:
-    """The union, of work in order of its start."""
-    total, until = 0, 0
+def _busy_ms(work: Sequence[Work]) -> float:
+    """The union, of work in order of its start; times may lie before zero."""
+    total, until = 0, work[0].start_ns
     for one in work:
         total += max(0, one.end_ns - max(one.start_ns, until))
         until = max(until, one.end_ns)

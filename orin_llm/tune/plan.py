@@ -13,6 +13,8 @@ IN_A_TURN = 4  # candidates between two measurements of the default
 SHARE = 0.25  # of a small grid that is measured, at most, beside one knob at a time
 FINALISTS = 2
 
+MAX_SEED = (1 << 32) - 1  # of what Optuna draws
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -37,6 +39,8 @@ class Plan:
             raise UsageError(f"{self.repetitions} repetitions: at least 2 tell what is chance")
         if self.most_trials is not None and self.most_trials < 1:
             raise UsageError(f"{self.most_trials} trials: at least 1 is needed")
+        if not 0 <= self.seed <= MAX_SEED:
+            raise UsageError(f"--seed is {self.seed}: expected 0 … {MAX_SEED}")
         if self.time_limit_s is not None and not 0 < self.time_limit_s < math.inf:
             raise UsageError(f"a time limit of {self.time_limit_s:g} s: expected more than 0")
 

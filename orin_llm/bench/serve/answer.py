@@ -115,6 +115,8 @@ class Answer:
             )
         if not self.event_ms:
             raise Failure("empty", f"an answer without text ({self.finish_reason or 'no reason'})")
+        if (self.usage.answer or 0) > self.max_tokens + _SPARE_EVENTS:
+            raise Failure("too long", f"{self.usage.answer} tokens, and {self.max_tokens} wanted")
         self.complete = True
 
     def _read_events(self, at_ms: float, body: bytes) -> None:
