@@ -11,6 +11,7 @@ import typer
 
 from orin_llm.cli.accept_options import LimitOptions, QualityOptions
 from orin_llm.cli.errors import INTERRUPTED
+from orin_llm.cli.layout import chosen_layout
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import EngineOptions, flag
 from orin_llm.cli.root_option import Root
@@ -29,6 +30,7 @@ LAYOUTS = ("text", "md", "json", "junit")
 
 @with_option_groups
 def accept(
+    ctx: typer.Context,
     named: Annotated[
         str | None,
         typer.Argument(
@@ -89,7 +91,7 @@ def accept(
     from orin_llm.accept.evidence import Evidence
     from orin_llm.cli.progress import reporter
 
-    layout = _layout(output, as_json)
+    layout = chosen_layout(ctx, output, as_json, LAYOUTS)
     plan = _plan(_of_model(engine, named), only, limits, quality, quiet, root)
     folder = None if evidence is None else Evidence(evidence, force=force)
     with reporter(quiet) as report:
@@ -101,14 +103,6 @@ def accept(
         raise OrinError(f"not all evidence is there: {folder.problem}")
     if code := INTERRUPTED if acceptance.interrupted else acceptance.exit_code:
         raise typer.Exit(code)
-
-
-def _layout(output: str, as_json: bool) -> str:
-    if output not in LAYOUTS:
-        raise UsageError(f"no output format {output!r}: choose one of {', '.join(LAYOUTS)}")
-    if as_json and output not in ("text", "json"):
-        raise UsageError(f"--json and -o {output} contradict: choose one of them")
-    return "json" if as_json else output
 
 
 def _of_model(engine: EngineOptions, model: str | None) -> EngineOptions:

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from orin_llm.cli.bench_options import ComparisonOptions, EnginesOptions, WorkloadOptions
-from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
+from orin_llm.cli.bench_output import print_results, require_none_failed
 from orin_llm.cli.bench_report import REPORT, FormatFlag, JsonFlag, QuietFlag, ReportOptions
+from orin_llm.cli.layout import chosen_layout
 from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
@@ -49,13 +50,14 @@ def bench(
     orin-llm bench serve URL puts a load on a server; orin-llm bench show FILE shows a report again.
     """
     from orin_llm.bench.campaign import Campaign, measure
+    from orin_llm.bench.report import FORMATS
     from orin_llm.bench.start_campaign import measure_starts
     from orin_llm.bench.watch import watching
     from orin_llm.cli.progress import load_engine, reporter
     from orin_llm.engine import Hooks
     from orin_llm.models.store import resolve
 
-    layout = chosen_format(ctx, output, as_json)
+    layout = chosen_layout(ctx, output, as_json, FORMATS)
     workload = workload or load.default_workload
     campaign = Campaign(
         model=resolve(engines.model),

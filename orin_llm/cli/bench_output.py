@@ -6,31 +6,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from orin_llm.cli.render import tolerate_narrow_encoding
-from orin_llm.errors import OrinError, UsageError
+from orin_llm.errors import OrinError
 from orin_llm.host.units import counted
 
 if TYPE_CHECKING:
     from orin_llm.bench.result import R, Report, Result
-
-
-def chosen_format(ctx: typer.Context, output: str, as_json: bool) -> str:
-    """The format: of two that contradict, the one on the command line; UsageError if both are, or
-    there is none of that name.
-    """
-    from orin_llm.bench.report import FORMATS
-
-    sources = {name: ctx.get_parameter_source(name) for name in ("output", "as_json")}
-    written = {name for name, source in sources.items() if source and source.name == "COMMANDLINE"}
-    if not as_json or written == {"output"}:
-        if output not in FORMATS:
-            raise UsageError(f"no output format {output!r}: choose one of {', '.join(FORMATS)}")
-        return output
-    if "output" in written and output != "json":
-        raise UsageError(f"--json and -o {output} contradict: choose one of them")
-    return "json"
 
 
 def print_results(reports: Iterator[Report[R]], layout: str, n_workloads: int) -> tuple[R, ...]:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from orin_llm.cli.bench_output import chosen_format, print_results, require_none_failed
+from orin_llm.cli.bench_output import print_results, require_none_failed
 from orin_llm.cli.bench_report import REPORT, FormatFlag, JsonFlag, QuietFlag, ReportOptions
 from orin_llm.cli.bench_serve_options import LoadOptions, ServerOptions
+from orin_llm.cli.layout import chosen_layout
 from orin_llm.cli.machine_options import MachineOptions
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
@@ -70,6 +71,7 @@ def bench_serve(
     """
     import secrets
 
+    from orin_llm.bench.report import FORMATS
     from orin_llm.bench.serve.address import Address
     from orin_llm.bench.serve.campaign import measure_server
     from orin_llm.bench.serve.discovery import find_server
@@ -79,7 +81,7 @@ def bench_serve(
     from orin_llm.bench.watch import watching
     from orin_llm.cli.progress import reporter
 
-    layout = chosen_format(ctx, output, as_json)
+    layout = chosen_layout(ctx, output, as_json, FORMATS)
     campaign = ServeCampaign(
         address=Address.parse(url),
         loads=load.loads(server.endpoint),

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from orin_llm.cli.bench_output import chosen_format, print_results
+from orin_llm.cli.bench_output import print_results
 from orin_llm.cli.bench_report import REPORT, FormatFlag, JsonFlag, ReportOptions
+from orin_llm.cli.layout import chosen_layout
 from orin_llm.cli.option_groups import with_option_groups
 from orin_llm.cli.options import flag
 from orin_llm.errors import ResultFileError
@@ -31,9 +32,10 @@ def bench_show(
     So one run gives a file to compare with, a page with pictures, and tables; also elsewhere than
     where it was measured.
     """
+    from orin_llm.bench.report import FORMATS
     from orin_llm.bench.result_file import read_results
 
-    layout = chosen_format(ctx, output, as_json)
+    layout = chosen_layout(ctx, output, as_json, FORMATS)
     report = read_results(file)
     passing = extras.prepare(layout, [one.workload for one in report.results], quiet=quiet)
     try:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 REFERENCE, REPORT = "Reference", "Report"
 # Settings of a profile that matter where a window at a time is computed.
 _OF_WINDOWS = frozenset(
-    ("chunk_size", "page_size", "threads", "cpus", "kv_type", "flash_attention", "kernels")
+    ("chunk_size", "page_size", "threads", "kv_type", "flash_attention", "kernels")
 )
 
 
