@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gzip
 import json
 import ssl
 import threading
@@ -253,10 +252,6 @@ async def _read(reader: asyncio.StreamReader) -> Asked:
     headers = {n.lower(): v.strip() for n, _, v in (line.partition(":") for line in lines) if n}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Asked(at_s, method, path, headers, json.loads(body) if body else {})
-
-
-def gzipped(data: bytes) -> bytes:
-    return gzip.compress(data)
 
 
 def main() -> None:
