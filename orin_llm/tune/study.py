@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from orin_llm.closeable import Closeable
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.locking import file_lock
 from orin_llm.tune.goal import Goal
@@ -24,7 +24,7 @@ _NAME = "orin-llm tune"
 _ABOUT, _TRIAL = "about", "trial"
 
 
-class Study:
+class Study(Closeable):
     """The trials of one search. With a file, each is in it as soon as it has ended.
 
     A `with` block lets go of the file.
@@ -112,17 +112,6 @@ class Study:
     def close(self) -> None:
         """Let go of the file."""
         self._held.close()
-
-    def __enter__(self) -> Study:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 def import_optuna() -> Any:
