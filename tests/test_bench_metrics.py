@@ -53,6 +53,8 @@ def test_tokens_that_a_server_tells_count_and_not_its_events() -> None:
     found = figures(run_of(one))
     assert found["output_tokens_per_s"] == pytest.approx(12 / 0.03)
     assert found["decode_tokens_per_s"] == pytest.approx(8 / 0.02)
+    whole = request([10], told_tokens=12, finished_ms=14)  # all in one event
+    assert (whole.tpot_ms, whole.output_tokens, whole.ttft_ms) == (None, 12, 10)
 
 
 @given(some_requests)

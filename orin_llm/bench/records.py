@@ -67,8 +67,10 @@ class RequestRecord:
 
     @property
     def tpot_ms(self) -> float | None:
-        """(E2EL - TTFT) / (output tokens - 1); None with fewer than two tokens."""
-        if self.ttft_ms is None or self.output_tokens < 2:
+        """(E2EL - TTFT) / (output tokens - 1); None with fewer than two tokens, or where all of
+        them came at one time.
+        """
+        if self.ttft_ms is None or self.output_tokens < 2 or len(self.token_ms) < 2:
             return None
         return (self.e2el_ms - self.ttft_ms) / (self.output_tokens - 1)
 
