@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from processes import CLI, environment, run
 
 from orin_llm.bench.records import RequestRecord, Run
 from orin_llm.device.stamp import Stamp
@@ -97,3 +98,9 @@ def children(pid: int) -> list[int]:
     """The processes that a process has started and not seen the end of."""
     threads = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for t in threads for child in (t / "children").read_text().split()]
+
+
+def run_bench(model: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the command."""
+    done = run([*CLI, "bench", "-m", str(model), *arguments], env=environment(**variables))
+    return done.returncode, done.stdout, done.stderr
