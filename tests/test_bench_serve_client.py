@@ -153,7 +153,7 @@ def test_models_are_those_that_have_a_name() -> None:
         run_virtually(work(None))
 
 
-@pytest.mark.parametrize("key", ["a\nb", "ключ", "a\r\nX: y"])
+@pytest.mark.parametrize("key", ["a\nb", "ключ", "a\r\nX: y", "a ", " "])
 def test_a_key_that_no_header_can_have_is_refused(key: str) -> None:
     with pytest.raises(UsageError, match="--api-key"):
         complete(Stub(), key=key)

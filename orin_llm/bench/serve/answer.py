@@ -53,6 +53,7 @@ class Answer:
         finished_ms: when the last text, or the word that it was the last, was there.
         finish_reason: as the server says it, "" where it does not.
         complete: nothing more will come.
+        response: that the answer is in.
     """
 
     max_tokens: int
@@ -61,48 +62,48 @@ class Answer:
     finish_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     complete: bool = False
-    _response: ResponseReader = field(default_factory=ResponseReader)
+    response: ResponseReader = field(default_factory=ResponseReader)
     _events: EventReader = field(default_factory=EventReader)
     _other: bytearray = field(default_factory=bytearray)  # a body that is no stream
     _said_done: bool = False
 
     def push(self, at_ms: float, data: bytes) -> None:
         """Read what has come. Raises Failure where it is no answer, or not what was asked for."""
-        body = self._response.push(data)
+        body = self.response.push(data)
         if self.complete:
             return
-        if self._response.status and self._is_stream:
+        if self.response.status and self._is_stream:
             self._read_events(at_ms, body)
             if self.complete:
                 return
-        elif self._response.status:
+        elif self.response.status:
             self._other += body[: MAX_ERROR_BYTES - len(self._other)]
-        if self._response.done or len(self._other) >= MAX_ERROR_BYTES:
+        if self.response.done or len(self._other) >= MAX_ERROR_BYTES:
             self._conclude()
 
     def end(self) -> None:
         """The connection has ended. Raises Failure where the answer has not."""
         if not self.complete:
-            self._response.end()
+            self.response.end()
             self._conclude()
 
     @property
     def server(self) -> str:
         """What the server calls itself, or ""."""
-        return self._response.headers.get("server", "")[:64]
+        return self.response.headers.get("server", "")[:64]
 
     @property
     def drained(self) -> bool:
         """Whether the end of the response is there, which may come behind that of the answer."""
-        return self._response.done
+        return self.response.done
 
     @property
     def _is_stream(self) -> bool:
-        kind = self._response.headers.get("content-type", "").lower()
-        return self._response.status == 200 and not kind.startswith("application/json")
+        kind = self.response.headers.get("content-type", "").lower()
+        return self.response.status == 200 and not kind.startswith("application/json")
 
     def _conclude(self) -> None:
-        status, headers = self._response.status, self._response.headers
+        status, headers = self.response.status, self.response.headers
         if status != 200:
             raise refusal(status, headers, bytes(self._other))
         if not self._is_stream:

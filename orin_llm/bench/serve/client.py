@@ -86,12 +86,16 @@ class Client:
     tells_usage: bool = False
 
     def __post_init__(self) -> None:
-        if not (self.key.isascii() and self.key.isprintable()):
-            raise UsageError("the API key has characters that no header can have (--api-key)")
+        key = self.key
+        if not (key.isascii() and key.isprintable() and key == key.strip()):
+            raise UsageError(
+                "the API key has characters that no header can have, or blanks around it: expected "
+                "what the server was started with (--api-key)"
+            )
 
     async def models(self) -> list[str]:
         """The names of the models that the server has. Raises Failure."""
-        listed = (await self._whole(self._head("GET", "/models", None))).get("data")
+        listed = (await self._whole("GET", "/models")).get("data")
         models = listed if isinstance(listed, list) else []
         names = (model.get("id") for model in models if isinstance(model, dict))
         return [name for name in names if isinstance(name, str) and name]
@@ -102,11 +106,14 @@ class Client:
         Asked in one piece: some servers count tokens there, and not in a stream.
         """
         usage = Usage()
-        usage.read((await self._whole(self._request(prompt, 1, stream=False))).get("usage"))
+        body = self._body(prompt, 1, stream=False)
+        told = await self._whole("POST", ENDPOINTS[self.endpoint], body)
+        usage.read(told.get("usage"))
         return usage.prompt
 
-    async def _whole(self, request: bytes) -> dict[str, Any]:
+    async def _whole(self, method: str, path: str, body: bytes = b"") -> dict[str, Any]:
         reader = _WholeBody()
+        request = self._request(reader.response, method, path, body)
         await self.place.send(request, reader, self.timeout_s, lambda _: None)
         return parse_object(bytes(reader.body))
 
@@ -132,16 +139,15 @@ class Client:
     async def ask(self, prompt: Prompt, max_tokens: int) -> Answer:
         """One answer. Raises Failure."""
         answer = Answer(max_tokens)
-        await self.place.send(
-            self._request(prompt, max_tokens), answer, self.timeout_s, lambda _: None
-        )
+        request = self._stream_request(answer, prompt)
+        await self.place.send(request, answer, self.timeout_s, lambda _: None)
         return answer
 
     async def complete(self, order: Order, due_ms: float) -> Outcome:
         """Make a request now that was due then; one that fails is an outcome, too."""
         loop = asyncio.get_running_loop()
         answer = Answer(order.max_tokens)
-        request = self._request(order.prompt, order.max_tokens)
+        request = self._stream_request(answer, order.prompt)
         opened: list[float] = []
         error = kind = ""
         sent_ms = loop.time() * 1e3
@@ -168,7 +174,11 @@ class Client:
             finish_reason=answer.finish_reason,
         )
 
-    def _request(self, prompt: Prompt, max_tokens: int, *, stream: bool = True) -> bytes:
+    def _stream_request(self, answer: Answer, prompt: Prompt) -> bytes:
+        body = self._body(prompt, answer.max_tokens, stream=True)
+        return self._request(answer.response, "POST", ENDPOINTS[self.endpoint], body)
+
+    def _body(self, prompt: Prompt, max_tokens: int, *, stream: bool) -> bytes:
         asked: dict[str, Any] = {
             "model": self.model,
             **prompt.content(self.endpoint),
@@ -181,22 +191,21 @@ class Client:
         if not stream:
             asked.pop("stream_options", None)  # has no place there
         asked = {name: value for name, value in asked.items() if value is not None}
-        return self._head("POST", ENDPOINTS[self.endpoint], json.dumps(asked).encode())
+        return json.dumps(asked).encode()
 
-    def _head(self, method: str, path: str, body: bytes | None) -> bytes:
-        lines = [
-            f"{method} {self.place.address.base}{path} HTTP/1.1",
-            f"Host: {self.place.address.authority}",
-            f"User-Agent: orin-llm/{__version__}",
-            "Accept: text/event-stream, application/json",
-            "Accept-Encoding: identity",
-            "Connection: close",
-        ]
+    def _request(self, reader: ResponseReader, method: str, path: str, body: bytes) -> bytes:
+        address = self.place.address
+        headers = {
+            "Host": address.authority,
+            "User-Agent": f"orin-llm/{__version__}",
+            "Accept": "text/event-stream, application/json",
+            "Accept-Encoding": "identity",
+        }
         if self.key:
-            lines.append(f"Authorization: Bearer {self.key}")
-        if body is not None:
-            lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-        return "\r\n".join([*lines, "", ""]).encode("latin-1") + (body or b"")
+            headers["Authorization"] = f"Bearer {self.key}"
+        if body:
+            headers["Content-Type"] = "application/json"
+        return reader.ask(method, f"{address.base}{path}", headers, body)
 
 
 class _WholeBody:
@@ -207,24 +216,24 @@ class _WholeBody:
     def __init__(self) -> None:
         self.complete = False
         self.body = bytearray()
-        self._response = ResponseReader()
+        self.response = ResponseReader()
 
     @property
     def drained(self) -> bool:
-        return self._response.done
+        return self.response.done
 
     def push(self, at_ms: float, data: bytes) -> None:
-        self.body += self._response.push(data)
+        self.body += self.response.push(data)
         if len(self.body) > self._MAX_BYTES:
             raise Failure("too long", f"an answer of more than {self._MAX_BYTES} bytes")
-        if self._response.done:
+        if self.response.done:
             self._conclude()
 
     def end(self) -> None:
-        self._response.end()
+        self.response.end()
         self._conclude()
 
     def _conclude(self) -> None:
-        if self._response.status != 200:
-            raise refusal(self._response.status, self._response.headers, bytes(self.body))
+        if self.response.status != 200:
+            raise refusal(self.response.status, self.response.headers, bytes(self.body))
         self.complete = True
