@@ -87,6 +87,15 @@ def test_show_tells_settings_key_and_evidence(store: ProfileStore, profile: Prof
     assert run("show", str(store.path("tuned")))[0] == 0
 
 
+def test_long_names_of_evidence_do_not_move_what_stands_behind_them(
+    store: ProfileStore, profile: Profile
+) -> None:
+    evidence = {"short": "value 1", "a name with more than room": "value 2"}
+    store.save("tuned", replace(profile, evidence=evidence))
+    lines = run("show", "tuned")[1].splitlines()
+    assert {line.index("value") for line in lines if "value " in line} == {24}
+
+
 def test_an_exported_profile_can_be_imported_elsewhere(
     store: ProfileStore, profile: Profile, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from orin_llm.profiles.profile import values_text
 from orin_llm.profiles.store import Damaged, ProfileStore, StoredProfile
 
 _LABEL_CELLS = 14
+_EVIDENCE_CELLS = 24  # a longer name has a line of its own
 
 
 def difference_text(key: ProfileKey, here: ProfileKey) -> str:
@@ -89,8 +90,11 @@ def _print_nested(table: Mapping[str, Any], indent: str) -> None:
             print(label)
             for item in value:
                 print_paragraph(_inline(item), f"{indent}  - ", len(indent) + 4)
+        elif len(label) < _EVIDENCE_CELLS:
+            print_paragraph(_inline(value), label, _EVIDENCE_CELLS)
         else:
-            print_paragraph(_inline(value), f"{label}  ", max(len(label) + 2, 24))
+            print(label)
+            print_paragraph(_inline(value), "", _EVIDENCE_CELLS)
 
 
 def _inline(value: Any) -> str:
