@@ -211,6 +211,7 @@ def test_ctrl_c_keeps_the_best_so_far_and_the_same_command_goes_on(
     # So many repetitions take minutes: they begin right behind the first trial.
     process = start_process([*command, "--full", "--repetitions", "30000"], env=environment())
     assert process.stderr is not None
+    assert process.stderr.readline() == "measuring the defaults\n"
     assert process.stderr.readline().startswith("1 default: ")
     out, err = interrupt(process)
     assert process.returncode in (130, -signal.SIGINT)

@@ -98,6 +98,7 @@ class Session:
 
     def _outcome(self, indicator: Indicator, measure: Callable[[OnRun, Raw], Figures]) -> Outcome:
         step = f"{indicator.number} {indicator.name}"
+        self._report.message(f"{step}: measuring")  # a single run shows no progress until its end
         unit = "windows" if indicator.name == "perplexity" else "runs"
         began = time.monotonic()
         error = ""

@@ -64,6 +64,8 @@ def tune(
             return
         _begin(job, search.resume, report)
         qualities = job.qualities(report.message)
+        if not job.folder.has_trials:
+            report.message("measuring the defaults")  # which can take minutes
         outcome, interrupted = _search(job, job.space(qualities), root, report)
     kept = keep(job, outcome, qualities, warnings, typed, ProfileStore())
     if result.as_json:
