@@ -84,5 +84,5 @@ def test_a_ratios_interval_is_that_of_the_logs_and_a_far_pair_is_left_out(
 def test_one_pair_has_no_interval() -> None:
     ratio = ratio_of([0.1])
     assert ratio is not None and ratio.low is None
-    assert not ratio.is_below_one and not ratio.is_above_one and ratio_of([]) is None
+    assert ratio.is_open and not ratio.is_below_one and ratio_of([]) is None
     assert measured().samples[0].ttft_ms == {512: 100.0}

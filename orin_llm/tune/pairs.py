@@ -35,9 +35,9 @@ class Ratio:
         return self.high is not None and self.high < 1
 
     @property
-    def is_above_one(self) -> bool:
-        """Significantly."""
-        return self.low is not None and self.low > 1
+    def is_open(self) -> bool:
+        """Whether it may be 1, as far as the pairs tell."""
+        return self.low is None or self.high is None or self.low <= 1 <= self.high
 
     @property
     def text(self) -> str:

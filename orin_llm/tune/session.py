@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from statistics import median
 
 from orin_llm.errors import OrinError
@@ -162,10 +163,10 @@ class Session:
             took_s=took_s,
         )
         verdicts: tuple[Verdict, ...] = judge(trial, self.trials)
-        return Trial(**{**vars(trial), "verdicts": verdicts})
+        return replace(trial, verdicts=verdicts)
 
     def _keep(self, trial: Trial, *, is_new: bool = True) -> Trial:
-        trial = Trial(**{**vars(trial), "number": len(self.trials) + 1})
+        trial = replace(trial, number=len(self.trials) + 1)
         if is_new:
             self._study.add(trial)
         elif trial.candidate == self.space.default and trial.state == "measured":

@@ -100,11 +100,13 @@ def winner(session: Session, finalists: Sequence[Candidate]) -> Candidate:
     best = finalists[0]
     for other in finalists[1:]:
         ratio = final_ratio(session, other, best)
-        alike = ratio is not None and not (ratio.is_below_one or ratio.is_above_one)
-        alike = alike and abs(math.log(ratio.value)) < ALIKE if ratio else False
-        nearer = distance(session.space, other) < distance(session.space, best)
-        better = ratio is not None and ratio.value < 1 and not alike
-        if better or (alike and nearer):
+        if ratio is None:
+            continue
+        if ratio.is_open and abs(math.log(ratio.value)) < ALIKE:
+            better = distance(session.space, other) < distance(session.space, best)
+        else:
+            better = ratio.value < 1
+        if better:
             best = other
     return best
 
@@ -175,7 +177,7 @@ def _alike(
             continue
         if candidate == session.space.default:
             ratio = ratio_of(own)
-            if ratio is not None and not (ratio.is_below_one or ratio.is_above_one):
+            if ratio is not None and ratio.is_open:
                 found.append(candidate)
             continue
         counts = [n for n in (len(own), len(logs)) if n]

@@ -89,19 +89,16 @@ class Study(Closeable):
 
     def _write(self, study: optuna.Study, trial: Trial) -> None:
         optuna = import_optuna()
-        states = {"measured": optuna.trial.TrialState.COMPLETE}
-        state = states.get(trial.state, optuna.trial.TrialState.PRUNED)
-        if trial.cost is None:
-            state = optuna.trial.TrialState.PRUNED
-        params = dict(trial.candidate)
+        value = trial.cost if trial.state == "measured" else None
+        states = optuna.trial.TrialState
         frozen = optuna.trial.create_trial(
-            state=state,
-            params=params,
+            state=states.PRUNED if value is None else states.COMPLETE,
+            params=dict(trial.candidate),
             distributions={
                 knob.name: optuna.distributions.CategoricalDistribution(knob.values)
                 for knob in self._space.knobs
             },
-            value=trial.cost if state == optuna.trial.TrialState.COMPLETE else None,
+            value=value,
             user_attrs={_TRIAL: json.dumps(trial.to_json(), allow_nan=False)},
         )
         try:
