@@ -45,8 +45,9 @@ def tune(
 ) -> None:
     """Find the settings that serve a goal best on this machine, and keep them as a profile.
 
-    Commands that run the model here pick the profile up by themselves. Ctrl-C keeps the best so
-    far; the same command goes on from there.
+    Commands that run the model here pick the profile up by themselves.
+
+    Ctrl-C keeps the best so far; the same command goes on from there.
     """
     from orin_llm.cli.progress import reporter
     from orin_llm.cli.tune_view import plan_json, print_plan, print_result
