@@ -192,7 +192,8 @@ def test_wrong_usage_exits_with_2_before_anything_is_asked(
 def test_a_server_that_is_not_there_is_one_line(url: str) -> None:
     code, out, err = serve("127.0.0.1:1", *QUICK)
     assert (code, out) == (1, "")
-    assert err == "error: http://127.0.0.1:1/v1: connect: 127.0.0.1:1: Connection refused\n"
+    where = "http://127.0.0.1:1/v1: connect: 127.0.0.1:1: Connection refused"
+    assert err == f"error: {where} (is the server running there?)\n"
 
 
 def test_bench_without_serve_is_as_it_was() -> None:

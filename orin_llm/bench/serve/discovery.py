@@ -74,6 +74,8 @@ def find_server(campaign: ServeCampaign, session: Session, report: Reporter) -> 
 
 
 def _advice(failure: Failure) -> str:
+    if failure.kind == "connect":
+        return " (is the server running there?)"
     if failure.kind == "HTTP 401":
         return " (--api-key, or ORIN_LLM_API_KEY)"
     if failure.kind == "HTTP 404":
