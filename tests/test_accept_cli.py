@@ -165,6 +165,7 @@ def test_without_a_limit_for_the_machine_and_model_nothing_is_judged(model: Path
 
 
 def test_ctrl_c_keeps_what_was_measured_and_says_what_was_not(model: Path, tmp_path: Path) -> None:
+    """Also where the model's file is gone by then."""
     slow = QUICK.replace("requests = 2\n", "requests = 10000\n")
     evidence = tmp_path / "evidence"
     arguments = command(model, "--only", "1,2,5", "--evidence", str(evidence))
@@ -174,6 +175,7 @@ def test_ctrl_c_keeps_what_was_measured_and_says_what_was_not(model: Path, tmp_p
     for line in process.stderr:
         if line.startswith("1 ttft: passed"):
             break
+    model.unlink()
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130

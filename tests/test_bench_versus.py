@@ -50,6 +50,13 @@ def test_of_one_repetition_nothing_is_sure() -> None:
     assert {change.ratio.low for change in pair.changes} == {None}
 
 
+def test_whole_numbers_beyond_those_of_arrays_are_compared_as_any_others() -> None:
+    huge = dict.fromkeys(SLOW.repeated, (1 << 70, 1 << 70, 1 << 70))
+    (pair,) = versus(report(replace(SLOW, repeated=huge)), report(FAST)).pairs
+    (change, *_) = [change for change in pair.changes if change.figure == "tpot_ms"]
+    assert change.ratio.mean == pytest.approx((1 << 70) / 10, rel=1e-2)
+
+
 def test_figures_without_a_direction_are_more_or_less() -> None:
     one, other = (
         replace(r, figures={"others_over_first": r.figures["ttft_ms"]},

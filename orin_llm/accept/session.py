@@ -16,7 +16,7 @@ from orin_llm.accept.perplexity import NO_REFERENCE, measure_perplexity
 from orin_llm.accept.plan import Plan
 from orin_llm.accept.result import Acceptance
 from orin_llm.bench.campaign import MakeEngine
-from orin_llm.bench.environment import environment
+from orin_llm.bench.environment import environment, machine
 from orin_llm.bench.runner import EngineRunner
 from orin_llm.bench.watch import INTERVAL_MS
 from orin_llm.device.board import read_board
@@ -46,6 +46,8 @@ class Session:
         self._device = ""  # where the model was computed
         self._settings: dict[str, object] = {}
         self._at_start: Reading | None = None
+        header = read_model_header(plan.model)  # now: the file may be gone when all is done
+        self._environment = environment(plan.model, header, "", plan.stamp)
 
     def outcomes(self) -> Iterator[Outcome]:
         """Measure and judge every indicator of the plan.
@@ -74,9 +76,11 @@ class Session:
     ) -> Acceptance:
         """The whole; indicators without an outcome were not measured."""
         plan, found = self._plan, {outcome.indicator.number: outcome for outcome in outcomes}
-        header = read_model_header(plan.model)
         return Acceptance(
-            environment=environment(plan.model, header, self._device, plan.stamp, self._at_start),
+            environment={
+                **self._environment,
+                **machine(self._device, plan.stamp, self._at_start),
+            },
             settings=self._settings,
             outcomes=tuple(
                 found.get(one.number) or self._not_measured(one) for one in plan.indicators

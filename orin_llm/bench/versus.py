@@ -189,8 +189,8 @@ def _changes(before: Result, now: Result) -> Iterator[Change]:
 def _values(result: Result, figure: str) -> list[float]:
     """Of each repetition; of reports that do not tell them, the median alone."""
     repeated = getattr(result, "repeated", {}).get(figure, ())
-    known = [value for value in repeated if value is not None]
-    return known or [result.figures[figure].median]
+    known = [float(value) for value in repeated if value is not None]
+    return known or [float(result.figures[figure].median)]
 
 
 def _clock_differences(before: Any, now: Any) -> Iterator[Difference]:
