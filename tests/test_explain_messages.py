@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 # What other programs print: the kernel, CUDA, NVIDIA's tools, compilers, llama.cpp, jetson-stats.
 FOREIGN = {
+    "/dev/nvhost-… Permission denied",
     "*-throttle-alert", "thermal", "throttled due to over-current",
     "NvMapMemAllocInternalTagged: … error 12", "NvMapMemHandleAlloc: error 0",
     "cuMemAddressReserve", "cuMemCreate", "cuMemSetAccess", "out of memory", "cudaMalloc failed",
