@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
+from orin_llm.host.strict_json import strict_json
 
 
 def print_json(value: object) -> None:
     """On stdout, indented."""
-    print(json.dumps(value, indent=2))
+    print(strict_json(value, indent=2))

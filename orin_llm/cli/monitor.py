@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from orin_llm.cli.errors import INTERRUPTED
+from orin_llm.cli.json_output import print_json
 from orin_llm.cli.monitor_options import (
     AlertOptions,
     ModeOptions,
@@ -126,7 +126,6 @@ def _open_recorder(path: Path | None, feed: Feed, stack: ExitStack) -> Recorder 
 def _look(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, *, as_json: bool) -> int:
     """Print the machine as it is, or as it was at the end of a recording."""
     from orin_llm.cli.monitor_once import print_state, to_json
-    from orin_llm.monitor.numbers import without_nan
     from orin_llm.monitor.recording import Replay
     from orin_llm.monitor.watch import Watch
 
@@ -145,7 +144,7 @@ def _look(feed: Feed, thresholds: Thresholds, recorder: Recorder | None, *, as_j
     if state is None:
         raise OrinError("the recording has no snapshot")
     if as_json:
-        print(json.dumps(without_nan(to_json(feed.subject, state)), indent=2, allow_nan=False))
+        print_json(to_json(feed.subject, state))
     else:
         print_state(feed.subject, thresholds, state, is_replay=is_replay)
     return 0

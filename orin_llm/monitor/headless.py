@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm import __version__
+from orin_llm.host.strict_json import json_line
 from orin_llm.monitor.commands import AlertCommands
 from orin_llm.monitor.feed import Feed, next_due_s
-from orin_llm.monitor.numbers import json_line
 from orin_llm.monitor.output import LineOutput
 from orin_llm.monitor.recording import Recorder
 from orin_llm.monitor.snapshot import Subject

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from orin_llm.errors import OrinError, UsageError
-from orin_llm.monitor.numbers import finite, json_line
+from orin_llm.host.strict_json import json_line
+from orin_llm.monitor.numbers import finite
 from orin_llm.monitor.snapshot import Snapshot, Subject
 
 VERSION = 1

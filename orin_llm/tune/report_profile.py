@@ -77,7 +77,7 @@ def figures_json(measurement: Measurement) -> dict[str, Any]:
         "tpot_ms": measurement.tpot_ms,
         "tokens_per_s": measurement.tokens_per_s,
         "concurrent_tpot_ms": measurement.concurrent_tpot_ms,
-        "token_energy_j": measurement.joules_per_token,
+        "joules_per_token": measurement.joules_per_token,
         "power_w": measurement.power_w,
         "prefill": _load_json(measurement.prefill),
         "decode": _load_json(measurement.decode),
