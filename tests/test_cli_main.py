@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import signal
 import time
@@ -122,3 +123,10 @@ def test_ctrl_c_while_the_program_starts_leaves_no_traceback_of_ours() -> None:
 def test_an_error_does_not_steer_the_terminal(tmp_path: Path) -> None:
     code, _, told = run_cli("estimate", str(tmp_path / "a\x1b[2Jb.gguf"))
     assert code == 3 and "\x1b" not in told and "a^[[2Jb.gguf" in told
+
+
+@pytest.mark.parametrize("command", ["bench", "run", "tune"])
+def test_help_cuts_no_flags_name_on_a_narrow_terminal(command: str) -> None:
+    code, help_text, _ = run_cli(command, "--help", COLUMNS="60")
+    assert code == 0 and "--gpu-layer" in help_text
+    assert not re.search(r"--[\w,-]*…", help_text)

@@ -98,6 +98,12 @@ def test_flags_and_environment_win_even_where_they_say_the_default(command: Comm
     )
 
 
+def test_a_profile_whose_search_did_not_finish_says_so(command: Command) -> None:
+    evidence = {"decision": "unfinished"}
+    command.store.save("tuned", Profile(command.key, VALUES, evidence=evidence))
+    assert command().stderr.endswith("; the search for it did not finish\n")
+
+
 def test_no_profile_takes_the_defaults(command: Command) -> None:
     assert command("--no-profile").output == ""
     assert command.settings == DEFAULTS

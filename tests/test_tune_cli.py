@@ -47,7 +47,7 @@ def test_what_is_tuned_is_kept_reported_and_picked_up(tiny_model: Path, home: Pa
     code, out, err = tune(tiny_model)
     assert code == 0
     assert "chunk_size" in out and "report" in out
-    assert "1 default: chunk_size 512: 1.000\n" in err
+    assert "1 default: chunk_size 512: cost 1.000 of the default's\n" in err
     profile = ProfileStore().read("tiny-ttft").profile
     assert set(profile.values) == {"chunk_size", "threads"}
     assert profile.evidence["decision"] in ("better", "noise", "default")

@@ -41,7 +41,10 @@ def scenarios(
         UsageError: there is no such workload, it takes no such flag, or a value cannot be.
     """
     if workload not in DEFAULTS:
-        raise UsageError(f"no workload {workload!r}: choose one of {', '.join(DEFAULTS)}")
+        raise UsageError(
+            f"no workload {workload!r}: choose one of {', '.join(DEFAULTS)}; or bench serve URL, "
+            "bench show FILE"
+        )
     if trace is not None and workload != "concurrent":
         raise UsageError(f"--trace has no place in {workload}: it is for concurrent")
     defaults = DEFAULTS[workload] if trace is None else _TRACE_FLAGS

@@ -20,6 +20,7 @@ from orin_llm.cli.errors import (
     print_error,
     reserve_standard_streams,
 )
+from orin_llm.cli.help import FoldingCommand
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def _load(name: str, place: Subcommand) -> Any:
         command: Any = get_group(target)
     else:
         single = typer.Typer(add_completion=False)
-        single.command(name, context_settings=HELP_NAMES)(target)
+        single.command(name, cls=FoldingCommand, context_settings=HELP_NAMES)(target)
         command = get_command(single)
     command.name = name
     return command

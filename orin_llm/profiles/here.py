@@ -36,6 +36,8 @@ class Use:
         text = f"profile {self.name}: {values_text(used) or 'the defaults'}"
         if kept:
             text += f"; {', '.join(kept)} as given"
+        if self.profile.evidence.get("decision") == "unfinished":
+            text += "; the search for it did not finish"
         if self.differs:
             text += f". It was not tuned for this setup: it differs in {self.differs}"
         return text

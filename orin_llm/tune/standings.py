@@ -142,8 +142,8 @@ def _decide(
         return "better", f"the default does not hold the bounds, {ratio.text} of its cost", best
     if ratio.is_below_one and ratio.value <= WORTHWHILE:
         return "better", f"{ratio.text} of the default's cost, {ratio.pairs} pairs", best
-    if ratio.value < 1:
-        return "noise", f"the best differs from the default by chance alone: {ratio.text}", default
+    if ratio.is_open:
+        return "noise", f"the best other one costs {ratio.text} times as much, by chance", default
     return "default", f"the best other one costs {ratio.text} times as much", default
 
 
