@@ -576,3 +576,29 @@ def encode_rows(
     logits: npt.NDArray[np.float32], *, n_threads: int
 ) -> npt.NDArray[np.uint16]: ...  # [n, encoded_words(n_vocab)]
 def encoded_words(n_vocab: int) -> int: ...
+
+class AttentionProbe:
+    """One step of attention over pages by itself, on the CPU; the header says more."""
+
+    def __init__(
+        self,
+        *,
+        q: npt.NDArray[np.float32],  # [n_tokens, n_head, head_dim]
+        k: npt.NDArray[np.uint8],  # [n_cells, bytes]
+        v: npt.NDArray[np.uint8],
+        k_type: str,
+        v_type: str,
+        n_head_kv: int,
+        head_dim_v: int,
+        page_size: int,
+        block_tables: npt.NDArray[np.int32],  # [n_rows, max_pages]
+        rows: npt.NDArray[np.int32],  # [n_tokens]
+        positions: npt.NDArray[np.int32],
+        scale: float,
+        softcap: float = ...,
+        window: int = ...,
+        sinks: npt.NDArray[np.float32] | None = ...,
+        max_threads: int = ...,
+    ) -> None: ...
+    def time(self, *, stock: bool, n_threads: int, n_nodes: int) -> float: ...
+    def time_write(self, *, n_threads: int, n_repeats: int) -> float: ...

@@ -57,8 +57,8 @@ class Attention:
     window: int = 0
     sinks: NDArray[np.float32] | None = field(default=None)  # [n_head]
 
-    def probe(self, max_threads: int = 4) -> _native.testing.AttentionProbe:
-        return _native.testing.AttentionProbe(**vars(self), max_threads=max_threads)
+    def probe(self, max_threads: int = 4) -> _native.AttentionProbe:
+        return _native.AttentionProbe(**vars(self), max_threads=max_threads)
 
     def cells(self, token: int) -> NDArray[np.int64]:
         """The cells of the positions that a query token attends to, in their order."""

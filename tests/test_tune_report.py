@@ -18,6 +18,7 @@ from orin_llm.tune.goal import Constraints, Goal
 from orin_llm.tune.knobs import Candidate, Knob, Space
 from orin_llm.tune.measurement import Load, Measurement, Sample
 from orin_llm.tune.outcome import Decision, Outcome, Standing, Trial, Verdict
+from orin_llm.tune.page_kernels import PageKernels
 from orin_llm.tune.pairs import Ratio
 from orin_llm.tune.report import About, report
 from orin_llm.tune.report_facts import RopeTable, quantization_lines, rope_tables
@@ -95,10 +96,16 @@ def test_the_chunk_table_has_ttft_load_and_what_else_differs() -> None:
 
 
 def test_what_was_not_measured_is_a_dash_in_the_page_table() -> None:
-    assert rows(page_table(OUTCOME)) == [
-        ["16", "–", "–", "–", "20.0", "2", "chunk_size 512"],
-        ["64", "–", "–", "–", "20.0", "2", ""],
+    assert rows(page_table(OUTCOME, {})) == [
+        ["16", "–", "–", "–", "–", "–", "20.0", "2", "chunk_size 512"],
+        ["64", "–", "–", "–", "–", "–", "20.0", "2", ""],
     ]
+
+
+def test_the_page_table_has_the_times_of_the_kernels_alone() -> None:
+    times = {16: PageKernels(120.5, 0.026), 64: PageKernels(99, 0.3)}
+    shown = rows(page_table(OUTCOME, times))
+    assert [row[:3] for row in shown] == [["16", "120.500", "0.026"], ["64", "99.000", "0.300"]]
 
 
 def test_the_result_is_beside_the_default() -> None:

@@ -217,6 +217,49 @@ double AttentionProbe::run_graph(bool stock, int n_threads, int n_nodes, float *
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / n_nodes;
 }
 
+double AttentionProbe::time_write(int n_threads, int n_repeats) {
+    const py::gil_scoped_release release;
+    const size_t bytes = 64 * ggml_tensor_overhead() + size_t(2 * n_repeats) * ggml_tensor_overhead() +
+                         ggml_graph_overhead_custom(size_t(2 * n_repeats + 8), /*grads=*/false);
+    const ggml_context_ptr owner(ggml_init({bytes, /*mem_buffer=*/nullptr, /*no_alloc=*/true}));
+    ggml_context * ctx = owner.get();
+    std::vector<int64_t> cells;
+    for (int32_t i = 0; i < op_.n_tokens; ++i) {
+        const int32_t * table = op_.block_tables + size_t(op_.rows[i]) * op_.max_pages;
+        const int64_t page = table[op_.positions[i] / op_.page_size];
+        cells.push_back(page * op_.page_size + op_.positions[i] % op_.page_size);
+    }
+    ggml_tensor * index = ggml_new_tensor_1d(ctx, GGML_TYPE_I64, op_.n_tokens);
+    index->data = cells.data();
+    const int64_t n_cells = inputs_.k.shape(0);
+    const int64_t n_k = int64_t(op_.n_head_kv) * op_.head_dim_k;
+    const int64_t n_v = int64_t(op_.n_head_kv) * op_.head_dim_v;
+    std::vector<float> values(size_t(std::max(n_k, n_v) * op_.n_tokens), 0.5f);
+
+    ggml_cgraph * graph = ggml_new_graph_custom(ctx, size_t(2 * n_repeats + 8), /*grads=*/false);
+    auto add = [&](ggml_type type, void * data, int64_t n, size_t row_bytes) {
+        ggml_tensor * into = ggml_new_tensor_2d(ctx, type, n, n_cells);
+        into->data = data;
+        into->nb[1] = row_bytes;
+        into->nb[2] = into->nb[3] = row_bytes * size_t(n_cells);
+        ggml_tensor * from = ggml_new_tensor_2d(ctx, GGML_TYPE_F32, n, op_.n_tokens);
+        from->data = values.data();
+        for (int i = 0; i < n_repeats; ++i) {
+            ggml_tensor * node = ggml_set_rows(ctx, into, from, index);
+            node->data = data;
+            ggml_build_forward_expand(graph, node);
+        }
+    };
+    add(kv_types.at(inputs_.k_type).theirs, const_cast<uint8_t *>(inputs_.k.data()), n_k, op_.k_row_bytes);
+    add(kv_types.at(inputs_.v_type).theirs, const_cast<uint8_t *>(inputs_.v.data()), n_v, op_.v_row_bytes);
+    ggml_cplan plan = ggml_graph_plan(graph, n_threads, /*threadpool=*/nullptr);
+    std::vector<uint8_t> work(plan.work_size);
+    plan.work_data = work.data();
+    const auto start = std::chrono::steady_clock::now();
+    ggml_graph_compute(graph, &plan);
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / n_repeats;
+}
+
 size_t AttentionProbe::workspace_bytes() const {
     return attention::Workspace::bytes(limits_);
 }
@@ -241,6 +284,7 @@ void bind_attention_probe(py::module_ & m) {
              py::arg("seed") = 0)
         .def("run_stock", &AttentionProbe::run_stock, py::arg("n_threads") = 1)
         .def("time", &AttentionProbe::time, py::kw_only(), py::arg("stock"), py::arg("n_threads"), py::arg("n_nodes"))
+        .def("time_write", &AttentionProbe::time_write, py::kw_only(), py::arg("n_threads"), py::arg("n_repeats"))
         .def_property_readonly("workspace_bytes", &AttentionProbe::workspace_bytes);
 }
 

@@ -1,4 +1,5 @@
-// Paged attention and llama.cpp's flash attention on the same inputs, for tests and benchmarks.
+// Paged attention, llama.cpp's flash attention and its writing of K and V on the same inputs: for tests, benchmarks and
+// what tuning reports of page sizes.
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -52,6 +53,10 @@ class AttentionProbe {
     // Seconds of one node in a graph of n_nodes equal ones that llama.cpp runs.
     double time(bool stock, int n_threads, int n_nodes);
 
+    // Seconds that a graph of llama.cpp takes to write K and V of all query tokens into the cells of their positions,
+    // on average of n_repeats times. Overwrites the cells.
+    double time_write(int n_threads, int n_repeats);
+
     size_t workspace_bytes() const;
 
    private:
@@ -65,7 +70,6 @@ class AttentionProbe {
     std::vector<uint16_t> mask_;  // f16, [n_tokens, n_kv]
 };
 
-// Adds the class to _native.testing.
 void bind_attention_probe(pybind11::module_ & m);
 
 }  // namespace orin

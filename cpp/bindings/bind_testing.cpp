@@ -5,7 +5,6 @@
 
 #include "../kv/kv_pool.h"
 #include "../loader/not_finite.h"
-#include "attention_probe.h"
 #include "chain_probe.h"
 #include "choice_probe.h"
 #include "convert.h"
@@ -149,7 +148,6 @@ void bind_testing(py::module_ & m) {
         .def_property_readonly("grows", [](KvStorageProbe & probe) { return probe.storage().growth().grows; })
         .def_property_readonly("how", [](KvStorageProbe & probe) { return probe.storage().growth().how; });
 
-    bind_attention_probe(m);
     bind_choice_probe(m);
     bind_graph_probe(m);
     bind_matrix_probe(m);

@@ -1,6 +1,7 @@
 // The extension module orin_llm._native: what each part binds is in a file of its own.
 #include <pybind11/pybind11.h>
 
+#include "attention_probe.h"
 #include "build_info.h"
 
 namespace py = pybind11;
@@ -34,6 +35,7 @@ PYBIND11_MODULE(_native, m) {
     bind_pages(m);
     bind_quality(m);
     bind_scheduler(m);
+    orin::bind_attention_probe(m);
     py::module_ testing = m.def_submodule("testing", "Parts on their own, for tests.");
     bind_testing(testing);
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orin_llm.bench.tables import table
 from orin_llm.gguf.header import Header
@@ -24,6 +24,9 @@ from orin_llm.tune.report_tables import (
     result_table,
     standings,
 )
+
+if TYPE_CHECKING:
+    from orin_llm.tune.page_kernels import PageKernels
 
 NOISY = 0.05
 _DECISIONS = {
@@ -48,6 +51,7 @@ class About:
         warnings: what the doctor found and the user went past.
         profile: the name under which the settings are kept; "": they are not.
         quality: what KV types cost, by their names.
+        kernels: times of the processor's kernels, by page size; empty where they were not taken.
         pictures: file names by title.
     """
 
@@ -60,6 +64,7 @@ class About:
     warnings: Sequence[str] = ()
     profile: str = ""
     quality: Mapping[str, str] = field(default_factory=dict)
+    kernels: Mapping[int, PageKernels] = field(default_factory=dict)
     pictures: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -70,7 +75,7 @@ def report(outcome: Outcome, about: About) -> str:
         ("Result", [result_table(outcome), "A dash: not measured."]),
         ("Settings", [knob_table(outcome)]),
         ("TTFT by chunk size", [chunk_table(outcome), *_picture(about, "chunk")]),
-        ("Page size", [*_pages(outcome), *_picture(about, "page")]),
+        ("Page size", [*_pages(outcome, about), *_picture(about, "page")]),
         ("RoPE table", _rope(about)),
         ("Quantization", _quantization(outcome, about)),
         ("What limits it", _verdicts(outcome)),
@@ -129,16 +134,17 @@ def quality_text(found: KvQuality) -> str:
     return text if found.is_allowed else f"{text}, not tried: {found.note}"
 
 
-def _pages(outcome: Outcome) -> list[str]:
-    rows = page_table(outcome)
+def _pages(outcome: Outcome, about: About) -> list[str]:
+    rows = page_table(outcome, about.kernels)
     if not rows:
         return []
     return [
         rows,
-        "Decode step: the computation of a step that decodes one token behind the longest prompt, "
-        "in which attention reads the pages. Prefill: the same of a prompt token, whose keys and "
-        "values are written to them. Waste: room in the pages that no token has, in the fullest "
-        "step. `orin-llm trace --nsys` tells the kernels' own times.",
+        "Attention: the kernel alone, in one layer, of a token behind the longest prompt. Write: "
+        "storing a token's keys and values there, of 64 written at once. Both are timed where the "
+        "processor computes; on a GPU `orin-llm trace --nsys` does that. Decode step: the "
+        "computation of a step that decodes one token behind the longest prompt. Prefill: the same "
+        "of a prompt token. Waste: room in the pages that no token has, in the fullest step.",
     ]
 
 

@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from orin_llm.engine.native_params import thread_count
 from orin_llm.errors import UsageError
 from orin_llm.profiles.profile import Profile
 from orin_llm.profiles.store import ProfileStore
 from orin_llm.tune.job import Job, commands
 from orin_llm.tune.kv_quality import KvQuality
 from orin_llm.tune.outcome import Outcome
+from orin_llm.tune.page_kernels import PageKernels, page_kernels
 from orin_llm.tune.report import About, quality_text
 from orin_llm.tune.report_profile import profile_of, result_json
+from orin_llm.tune.report_tables import PAGE, has_knob
 
 _DECIDED = ("better", "noise", "default")
 
@@ -73,9 +76,20 @@ def keep(
         warnings=warnings,
         profile=name or "",
         quality={found.kv_type: quality_text(found) for found in qualities},
+        kernels=_kernels(job, outcome),
     )
     job.folder.write(outcome, about, None if outcome.decision == "unfinished" else result)
     return Kept(name, result)
+
+
+def _kernels(job: Job, outcome: Outcome) -> dict[int, PageKernels]:
+    """Of the page sizes that were tried, with the other settings that were chosen."""
+    if job.key.gpu is not None or outcome.best is None or not has_knob(outcome, PAGE):
+        return {}
+    chosen = outcome.space.config(outcome.best.candidate, job.base)
+    sizes = [int(value) for value in outcome.space.knob(PAGE).values]
+    threads = thread_count(chosen)
+    return page_kernels(job.header, chosen.kv_type, sizes, job.work.prompts[-1], threads)
 
 
 def deserves_profile(outcome: Outcome, store: ProfileStore, name: str) -> bool:

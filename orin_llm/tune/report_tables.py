@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from orin_llm.bench.tables import table
 from orin_llm.tune.knobs import Candidate, Knob, Value
 from orin_llm.tune.measurement import Measurement
 from orin_llm.tune.outcome import Outcome, Standing, Trial
+
+if TYPE_CHECKING:
+    from orin_llm.tune.page_kernels import PageKernels
 
 NOT_MEASURED = "–"
 MOST_ROWS = 100  # of a table; the study has every trial
@@ -73,15 +77,20 @@ def chunk_table(outcome: Outcome) -> str:
     )
 
 
-def page_table(outcome: Outcome) -> str:
-    """What each page size costs: reading pages, writing them, and room that no token has."""
+def page_table(outcome: Outcome, kernels: Mapping[int, PageKernels]) -> str:
+    """What each page size costs: reading pages, writing them, and room that no token has.
+
+    Args:
+        kernels: times of the kernels alone, by page size, where they were taken.
+    """
     rows = cut(outcome, PAGE) if has_knob(outcome, PAGE) else []
     return table(
-        "page size", "decode step ms", "prefill ms/token", "waste %", "TPOT ms", "runs",
-        "otherwise",
+        "page size", "attention µs", "write µs", "decode step ms", "prefill ms/token", "waste %",
+        "TPOT ms", "runs", "otherwise",
         rows=[
             [
                 str(s.candidate[PAGE]),
+                *_kernel_cells(kernels.get(int(s.candidate[PAGE]))),
                 number(s.measurement.pages.decode_compute_ms, 3),
                 number(s.measurement.pages.prefill_compute_ms, 3),
                 number(_percent(s.measurement.pages.waste)),
@@ -92,6 +101,11 @@ def page_table(outcome: Outcome) -> str:
             for s in rows
         ],
     )  # fmt: skip
+
+
+def _kernel_cells(times: PageKernels | None) -> list[str]:
+    found = (None, None) if times is None else (times.attention_us, times.write_us)
+    return [number(value, 3) for value in found]
 
 
 def _otherwise(outcome: Outcome, standing: Standing, knob: str) -> str:
