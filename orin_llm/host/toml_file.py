@@ -35,7 +35,8 @@ def parse_toml(content: bytes, where: str) -> dict[str, Any]:
     if len(content) > MAX_FILE_BYTES:
         raise UsageError(f"{where} is too long: at most {MAX_FILE_BYTES} bytes are read")
     try:
-        return tomllib.loads(content.decode())
+        tables: dict[str, Any] = tomllib.loads(content.decode())
+        return tables
     except UnicodeDecodeError as error:
         raise UsageError(f"{where} is not UTF-8: byte {error.start}") from error
     except (ValueError, RecursionError) as error:  # also a number of too many digits
