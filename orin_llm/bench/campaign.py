@@ -17,7 +17,7 @@ from orin_llm.bench.runner import EngineRunner, hooks_text
 from orin_llm.bench.stock import StockPeer, require_stock
 from orin_llm.bench.streams import Streams
 from orin_llm.bench.traffic import Traffic
-from orin_llm.bench.turns import Contender, CutShort, Say, alternate
+from orin_llm.bench.turns import Contender, CutShort, Say, alternate, require_rounds
 from orin_llm.bench.watch import Watch
 from orin_llm.bench.workload import Scenario, Workload
 from orin_llm.device.budget import memory_budget
@@ -57,10 +57,7 @@ class Campaign:
     cool_down_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.repetitions < 1:
-            raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
-        if self.warmup < 0:
-            raise UsageError(f"{self.warmup} warm-up runs: expected 0 or more")
+        require_rounds(self.repetitions, self.warmup, "warm-up runs")
         require_limit(self.cool_down_s)
         for scenario in self.scenarios:
             if scenario.n_seq > MAX_BATCH:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from orin_llm.errors import UsageError
+
 Work_contra = TypeVar("Work_contra", contravariant=True)
 Record_co = TypeVar("Record_co", covariant=True)
 Work = TypeVar("Work")
@@ -33,6 +35,14 @@ class CutShort(KeyboardInterrupt):
     def __init__(self, records: list[list[Any]]) -> None:
         super().__init__()
         self.records = records
+
+
+def require_rounds(repetitions: int, warmup: int, warmed_by: str) -> None:
+    """UsageError where nothing would be measured. `warmed_by`: what the warm-up counts."""
+    if repetitions < 1:
+        raise UsageError(f"{repetitions} repetitions: at least one is needed")
+    if warmup < 0:
+        raise UsageError(f"{warmup} {warmed_by}: expected 0 or more")
 
 
 def alternate(

@@ -17,17 +17,19 @@ class FoldingCommand(TyperCommand):
 
 def _fold_names() -> None:
     """Typer makes columns of names; what Rich cuts there it would fold if the text said so."""
+    from rich.highlighter import RegexHighlighter
     from typer import rich_utils
 
-    class Names(rich_utils.OptionHighlighter):
+    class Folding(RegexHighlighter):
         def highlight(self, text: Any) -> None:
             super().highlight(text)
             text.overflow = "fold"
 
-    class NegativeNames(rich_utils.NegativeOptionHighlighter):
-        def highlight(self, text: Any) -> None:
-            super().highlight(text)
-            text.overflow = "fold"
+    class Names(Folding, rich_utils.OptionHighlighter):
+        pass
+
+    class NegativeNames(Folding, rich_utils.NegativeOptionHighlighter):
+        pass
 
     rich_utils.highlighter = Names()
     rich_utils.negative_highlighter = NegativeNames()

@@ -9,7 +9,7 @@ from typing import Any
 from orin_llm.bench.cool_down import require_limit
 from orin_llm.bench.serve.address import Address
 from orin_llm.bench.serve.load import Load
-from orin_llm.errors import UsageError
+from orin_llm.bench.turns import require_rounds
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,5 @@ class ServeCampaign:
     cool_down_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.repetitions < 1:
-            raise UsageError(f"{self.repetitions} repetitions: at least one is needed")
-        if self.warmup < 0:
-            raise UsageError(f"{self.warmup} requests to warm up: expected 0 or more")
+        require_rounds(self.repetitions, self.warmup, "requests to warm up")
         require_limit(self.cool_down_s)
