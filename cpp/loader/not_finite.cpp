@@ -21,16 +21,30 @@ Word word_at(const uint8_t * data) {
 
 // Of a number that is not finite all bits of the exponent are set.
 template <typename Word>
+bool is_not_finite(const uint8_t * data, Word exponent) {
+    return (word_at<Word>(data) & exponent) == exponent;
+}
+
+// Without a branch and in words of one size, so that the loop is vectorized.
+template <typename Word>
+bool has_not_finite(const uint8_t * data, size_t n_words, Word exponent) {
+    Word found = 0;
+    for (size_t i = 0; i < n_words; ++i) {
+        found |= static_cast<Word>(is_not_finite(data + i * sizeof(Word), exponent));
+    }
+    return found != 0;
+}
+
+template <typename Word>
 std::optional<size_t> find_in_values(const uint8_t * data, size_t nbytes, Word exponent) {
-    constexpr size_t looked_at_together = 4096;  // bytes: without a branch, so that the loop is vectorized
+    constexpr size_t looked_at_together = 4096;  // bytes
     for (size_t first = 0; first < nbytes; first += looked_at_together) {
         const size_t last = std::min(nbytes, first + looked_at_together);
-        bool found = false;
-        for (size_t i = first; i < last; i += sizeof(Word)) {
-            found |= (word_at<Word>(data + i) & exponent) == exponent;
+        if (!has_not_finite(data + first, (last - first) / sizeof(Word), exponent)) {
+            continue;
         }
-        for (size_t i = first; found && i < last; i += sizeof(Word)) {
-            if ((word_at<Word>(data + i) & exponent) == exponent) {
+        for (size_t i = first; i < last; i += sizeof(Word)) {
+            if (is_not_finite(data + i, exponent)) {
                 return i;
             }
         }
