@@ -3,12 +3,16 @@
 import sys
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+from check_python import check_python
+
+check_python()
+
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
-
-ROOT = Path(__file__).resolve().parent
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from native.errors import BuildError
 from native.module import build_module

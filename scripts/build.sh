@@ -4,10 +4,12 @@
 #
 #   scripts/build.sh [EXTRAS]     EXTRAS: a list such as test,lint; kept on later calls
 #
-# Environment: PYTHON (default python3), ORIN_LLM_CUDA, ORIN_LLM_CUDA_ARCH, ORIN_LLM_CUDA_VMM,
+# Environment: PYTHON (default: python3, or a newer one where that is too old), ORIN_LLM_CUDA, ORIN_LLM_CUDA_ARCH, ORIN_LLM_CUDA_VMM,
 # ORIN_LLM_NATIVE, ORIN_LLM_CACHE, ORIN_LLM_SOURCE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/choose_python.sh
+source scripts/choose_python.sh
 
 extras=${1:-}
 if [[ $extras == -* ]]; then
@@ -18,12 +20,10 @@ fi
 python=.venv/bin/python
 pip=("$python" -m pip --disable-pip-version-check -qq install)
 
-if ! "$python" -m pip --version >/dev/null 2>&1; then
-    base=${PYTHON:-python3}
-    "$base" -c 'import sys; sys.exit(sys.version_info < (3, 10))' ||
-        { echo "error: Python 3.10 or newer is needed (PYTHON=$base)" >&2; exit 1; }
+if ! { "$python" scripts/check_python.py && "$python" -m pip --version; } >/dev/null 2>&1; then
+    choose_python
     echo "making .venv" >&2
-    "$base" -m venv --clear .venv ||
+    "$PYTHON" -m venv --clear .venv ||
         { echo "error: no venv module. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 fi
 

@@ -45,7 +45,8 @@ bsp_release() {
     echo "${release:-0}"
 }
 
-# check_bsp FOLDER BOARD: complete, with binaries applied, and of a release whose command line is known.
+# check_bsp FOLDER BOARD HAND_OVER: complete, with binaries applied, of a release whose command line is known, and,
+# where HAND_OVER is true, on which the toolkit runs.
 check_bsp() {
     local release
     release=$(bsp_release "$1")
@@ -56,7 +57,11 @@ check_bsp() {
         problem "$1/rootfs has no /etc/nv_tegra_release: run sudo ./apply_binaries.sh in $1"
     fi
     case $release in
-        0 | 35.* | 36.*) ;;
+        0 | 36.*) ;;
+        35.*)
+            ! $3 ||
+                problem "release $release is JetPack 5 (Python 3.8, CUDA 11.4), on which this toolkit does not run: take a BSP of release 36, or flash without it (--no-setup)"
+            ;;
         *) problem "the BSP is release $release: commands are known for 35 (JetPack 5) and 36 (JetPack 6); use --with sdkmanager" ;;
     esac
     [[ "$release" != 36.4.7 ]] ||

@@ -151,7 +151,7 @@ flash_with_bsp() {
     esac
 
     check_host "${flash_needs[@]}"
-    check_bsp "$bsp" "$board"
+    check_bsp "$bsp" "$board" "$setup"
     check_space "$bsp" "$image_gb"
     [[ "$storage" == emmc || -f "$bsp/$layout" ]] || problem "$bsp has no $layout: the BSP is not complete"
     check_recovery

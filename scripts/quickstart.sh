@@ -15,9 +15,12 @@ case ${1:-} in
         exit 0
         ;;
 esac
+# shellcheck source=scripts/choose_python.sh
+source scripts/choose_python.sh
 # shellcheck source=scripts/system_packages.sh
 source scripts/system_packages.sh
 
+choose_python
 mapfile -t missing < <(missing_packages)
 install_packages "${missing[@]}"
 scripts/build.sh </dev/null >&2

@@ -6,11 +6,14 @@
 # `plan` changes nothing and needs no root; the others ask for it through sudo.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/choose_python.sh
+source scripts/choose_python.sh
 # shellcheck source=scripts/system_packages.sh
 source scripts/system_packages.sh
 
 program=$PWD/.venv/bin/orin-llm
 if [[ ! -x "$program" ]]; then
+    choose_python
     mapfile -t missing < <(missing_packages)
     install_packages "${missing[@]}"
     scripts/build.sh </dev/null >&2

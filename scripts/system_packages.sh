@@ -3,13 +3,15 @@
 
 # missing_packages: prints the Debian packages that a build still needs, one a line.
 missing_packages() {
+    local package=python3
+    [[ $(basename "${PYTHON:-}") != python3.* ]] || package=$(basename "$PYTHON") # one beside it
     command -v c++ >/dev/null || echo g++
     if ! command -v "${PYTHON:-python3}" >/dev/null; then
         printf '%s\n' python3 python3-venv python3-dev
         return
     fi
-    "${PYTHON:-python3}" -c 'import venv, ensurepip' 2>/dev/null || echo python3-venv
-    "${PYTHON:-python3}" - <<'PY' || echo python3-dev
+    "${PYTHON:-python3}" -c 'import venv, ensurepip' 2>/dev/null || echo "$package-venv"
+    "${PYTHON:-python3}" - <<'PY' || echo "$package-dev"
 import os, sys, sysconfig
 sys.exit(not os.path.exists(os.path.join(sysconfig.get_path("include"), "Python.h")))
 PY

@@ -7,9 +7,12 @@
 # A failed check does not stop the others; the exit status is that of all together.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+# shellcheck source=scripts/choose_python.sh
+source scripts/choose_python.sh
 # shellcheck source=scripts/system_packages.sh
 source scripts/system_packages.sh
 
+choose_python
 mapfile -t missing < <(
     missing_packages
     command -v shellcheck >/dev/null || echo shellcheck

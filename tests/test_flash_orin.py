@@ -58,6 +58,13 @@ def test_the_partition_layout_of_jetpack_5_has_another_name(host: Host) -> None:
     assert "-c tools/kernel_flash/flash_l4t_external.xml " in host.flashed()[0]
 
 
+def test_the_toolkit_is_not_handed_to_jetpack_5(host: Host) -> None:
+    bsp = make_bsp(host.root / "r35", "35 (release), REVISION: 4.1")
+    done = host.flash("--yes", "--bsp", str(bsp))
+    assert done.returncode == 4 and "take a BSP of release 36" in done.stderr
+    assert host.flashed() == []
+
+
 def test_root_needs_no_sudo(host: Host) -> None:
     host.told["FAKE_id_prints"] = "0"
     assert host.flash("--yes", "--no-setup").returncode == 0

@@ -19,7 +19,7 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / ".venv/bin").mkdir(parents=True)
-    for name in ("setup_orin.sh", "system_packages.sh"):
+    for name in ("setup_orin.sh", "system_packages.sh", "choose_python.sh"):
         shutil.copy(REPOSITORY / "scripts" / name, tmp_path / "scripts" / name)
     shutil.copy(RECORDER, tmp_path / "scripts/build.sh")
     shutil.copy(RECORDER, tmp_path / ".venv/bin/orin-llm")
