@@ -1,0 +1,1 @@
+"""Collects what only a board can tell, in one archive without names and numbers of its owner."""

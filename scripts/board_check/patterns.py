@@ -1,0 +1,157 @@
+"""What is taken out wherever it stands, by how it is written."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Found = re.Match[str]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Text of a kind. What the group `value` has goes; `meant` tells of a doubtful one."""
+
+    kind: str
+    expression: re.Pattern[str]
+    meant: Callable[[Found], bool] = lambda found: True
+
+
+def _pattern(kind: str, text: str, meant: Callable[[Found], bool] = lambda found: True) -> Pattern:
+    return Pattern(kind, re.compile(text, re.IGNORECASE), meant)
+
+
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
+_HEX = "[0-9a-f]"
+_UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
+# Before a version of four parts, which is written like an address.
+_VERSION = re.compile(
+    r"(?:\bv|version\W{0,3}|[=~<>]=\s?|\.so\.|\b(?:lib)?(?:cuda|cudart|cublas\w*|cudnn|cufft|curand"
+    r"|cusolver|cusparse|nccl|npp|nvjitlink|nvjpeg|tensorrt|driver|kernel|llama)[\w-]*\W{1,3})$",
+    re.IGNORECASE,
+)
+_PUBLIC_HOSTS = (
+    "127.0.0.1", "debian.org", "example.com", "example.org", "github.com", "github.io",
+    "google.com", "huggingface.co", "invalid", "nvidia.com", "perfetto.dev", "pypi.org",
+    "pytest.org", "python.org", "pythonhosted.org", "readthedocs.io", "ubuntu.com",
+)  # fmt: skip
+_UNITS = (".service", ".timer", ".socket", ".target", ".conf", ".mount", ".path", ".slice")
+
+
+def _is_address(found: Found) -> bool:
+    address = ipaddress.ip_address(found["value"])
+    if address.is_loopback or address.is_unspecified or found["value"].startswith("255."):
+        return False
+    return not _VERSION.search(found.string[max(0, found.start() - 40) : found.start()])
+
+
+def _is_address_6(found: Found) -> bool:
+    try:
+        address = ipaddress.IPv6Address(found["value"])
+    except ValueError:
+        return False  # a time, or C++
+    if address.is_loopback or address.is_unspecified:
+        return False
+    groups = found["value"].split(":")  # `1::2` is a slice, and `dead::beef` a name
+    return any(len(group) > 2 for group in groups) and re.search(r"\d", found["value"]) is not None
+
+
+def _is_mac(found: Found) -> bool:
+    """None is written in zeros, and a date with its time with dashes, too."""
+    value = found["value"]
+    digits = "[1-9a-f]" if ":" in value else "[a-f]"
+    return re.search(digits, value, re.IGNORECASE) is not None
+
+
+def _is_mail(found: Found) -> bool:
+    return not found["value"].lower().endswith(_UNITS)  # orin-llm@bench.service
+
+
+def _is_private_host(found: Found) -> bool:
+    host = found["value"].lower()
+    return "." in host and not any(
+        host == public or host.endswith(f".{public}") for public in _PUBLIC_HOSTS
+    )
+
+
+def _tells(found: Found) -> bool:
+    """What follows a label is a value, and not the word for none."""
+    return found["value"].lower() not in ("none", "null", "true", "false", "unknown", "n/a", "is")
+
+
+_SEP = r"[\"']?[ \t]*[:=][ \t]*[\"']?"
+PATTERNS = (
+    _pattern("token", r"(?<=://)(?P<value>[^\s/@\"'<>]+)(?=@)"),
+    _pattern("token", r"\b(?P<value>(?-i:hf|ghp|gho|ghs|glpat|sk|pypi)[_-][a-z0-9_-]{16,})"),
+    _pattern("token", r"\b(?:bearer|authorization: basic)\s+(?P<value>[a-z0-9._~+/=-]{8,})"),
+    _pattern(
+        "token",
+        rf"\b[\w-]{{0,40}}(?:password|passwd|secret|api[_-]?key|access[_-]?token){_SEP}"
+        r"(?P<value>[^\s\"',;<>]+)",
+        _tells,
+    ),
+    _pattern(
+        "email",
+        r"(?<![\w.+-])(?P<value>[\w+-][\w.+-]*@(?:[\w-]+\.)+[^\W\d_]{2,})(?![\w-])",
+        _is_mail,
+    ),
+    _pattern("uuid", rf"(?<![^\W_])(?P<value>(?:(?:GPU|MIG|DLA)-)?{_UUID})(?![^\W_])"),
+    _pattern(
+        "mac",
+        rf"(?<![^\W_])(?<![0-9a-f][:-])(?P<value>{_HEX}{{2}}(?:([:-]){_HEX}{{2}})"
+        rf"(?:\2{_HEX}{{2}}){{4,18}})(?![^\W_])(?!:{_HEX})",
+        _is_mac,
+    ),
+    _pattern(
+        "ip",
+        r"(?<![\w:.])(?P<value>(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:]*(?:[0-9a-f]|::)(?:\.\d+){0,3})(?!\w)",
+        _is_address_6,
+    ),
+    _pattern(
+        "ip", rf"(?<![\w.])(?<!\d-)(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?![\w]|\.\d)", _is_address
+    ),
+    _pattern(
+        "host", r"(?<=://)(?P<value>[a-z0-9-]+(?:\.[a-z0-9-]+)*)(?=[:/\s\"')]|$)", _is_private_host
+    ),
+    _pattern("host", r"(?<=@)(?P<value>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?=[:/])", _is_private_host),
+    _pattern("user", r"(?<=/home/)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
+    _pattern("user", r"(?<=/Users/)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
+    _pattern("user", r"(?<![\w/])/(?:run/)?media/(?P<value>[^/\s\"'\\:;,<>)\]]+)(?=/)"),
+    _pattern(
+        "serial",
+        rf"(?:\bserial(?:[ _-]?(?:number|num|no\.?))?|serialno|product_sn|\bS/N){_SEP}"
+        r"(?P<value>[^\s\"',;<>]{4,})",
+        _tells,
+    ),
+    _pattern(
+        "chip", rf"\b(?:ecid|chip[ _-]?u?id|soc_uid){_SEP}(?P<value>(?:0x)?{_HEX}{{8,}})"
+    ),
+    _pattern("id", rf"\b(?:machine|boot)[ _-]?id{_SEP}(?P<value>[^\s\"',;<>]{{8,}})", _tells),
+    _pattern("ssid", rf"\be?ssid{_SEP}(?P<value>[^\"'\n<>]+?)(?=[\"'\n]|\s*$)", _tells),
+    _pattern("host", rf"\b(?:pretty[ _-]?)?host[ _]?name{_SEP}(?P<value>[\w.-]+)", _tells),
+    _pattern(
+        "user", r"\b(?:user(?:name)?|login|logname|sudo_user)=[\"']?(?P<value>[\w.-]+)", _tells
+    ),
+)  # fmt: skip
+
+# Keys of JSON objects whose values go, whatever they are.
+KEYS = {
+    "serial": re.compile(r"(?:.*[ _-])?serial(?:[ _-]?(?:number|num|no))?|serialno", re.IGNORECASE),
+    "chip": re.compile(r"ecid|soc_uid|chip[ _-]?uid", re.IGNORECASE),
+    "mac": re.compile(r"mac(?:[ _-]?addr(?:ess)?)?", re.IGNORECASE),
+    "uuid": re.compile(r"(?:.*[ _-])?uuid", re.IGNORECASE),
+    "id": re.compile(r"(?:machine|boot)[ _-]?id", re.IGNORECASE),
+    "host": re.compile(r"host[ _-]?name|nodename", re.IGNORECASE),
+    "user": re.compile(r"user(?:[ _-]?name)?|login|logname", re.IGNORECASE),
+    "ssid": re.compile(r"e?ssid", re.IGNORECASE),
+    "token": re.compile(
+        r".*(?:password|passwd|secret|api[_-]?key|access[_-]?token)", re.IGNORECASE
+    ),
+}
+
+
+def kind_of_key(key: str) -> str:
+    """What the value of this key is, or ""."""
+    return next((kind for kind, name in KEYS.items() if name.fullmatch(key)), "")
