@@ -4,6 +4,7 @@
 #include <cfloat>
 #include <cmath>
 
+#include "pack.h"
 #include "rank_key.h"
 #include "rule.h"
 
@@ -48,6 +49,11 @@ uint64_t total_weight(const AdjustedLogits & logits, float lowest, float top, fl
         }
     }
     return total;
+}
+
+// first, first + 1, …
+Ints numbers_from(int32_t first) {
+    return first + Ints{0, 1, 2, 3};
 }
 
 int32_t likeliest(const AdjustedLogits & logits) {
@@ -145,11 +151,12 @@ void Selection::gather(const AdjustedLogits & logits, float lowest) {
             continue;
         }
         const float * block = logits.block(index);
-        for (int32_t i = 0; i < block_size; ++i) {
-            const float logit = block[i];
-            ids[count] = index * block_size + i;
-            gathered[count] = logit;
-            count += logit >= lowest ? 1 : 0;
+        for (int32_t i = 0; i < block_size; i += lanes) {
+            const auto items = load<Floats>(block + i);
+            const Kept kept(items >= lowest);
+            kept.write(numbers_from(index * block_size + i), ids + count);
+            kept.write(items, gathered + count);
+            count += kept.count();
         }
     }
     count_ = count;
@@ -164,20 +171,20 @@ float Selection::top_k_bound(const AdjustedLogits & logits, int32_t k) {
     return logit_of(cut.key);
 }
 
-// Keeps the items of which `kept` is true; it is asked for each index once, in ascending order.
-template <typename Kept>
-void Selection::keep(const Kept & kept) {
+// Keeps the items of which are_kept(i) is true; it is asked for four at a time, in ascending order.
+template <typename AreKept>
+void Selection::keep(AreKept are_kept) {
     int32_t * ids = ids_.get();
     float * logits = logits_.get();
     uint32_t * weights = weights_.get();
     const int32_t n_items = count_;
     int32_t count = 0;
-    for (int32_t i = 0; i < n_items; ++i) {
-        const bool keeps = kept(i);
-        ids[count] = ids[i];
-        logits[count] = logits[i];
-        weights[count] = weights[i];
-        count += keeps ? 1 : 0;
+    for (int32_t i = 0; i < n_items; i += lanes) {
+        const Kept kept(are_kept(i) & (numbers_from(i) < n_items));
+        kept.write(load<Ints>(ids + i), ids + count);
+        kept.write(load<Floats>(logits + i), logits + count);
+        kept.write(load<Words>(weights + i), weights + count);
+        count += kept.count();
     }
     count_ = count;
 }
@@ -185,7 +192,10 @@ void Selection::keep(const Kept & kept) {
 // PRECOND: the keys are those of the items as they are now.
 void Selection::keep_to(const Cut & cut) {
     const uint32_t * keys = keys_.get();
-    keep([=](int32_t i) { return cut.keeps(keys[i], i); });
+    keep([=](int32_t i) {
+        const auto items = load<Words>(keys + i);
+        return (items > cut.key) | ((items == cut.key) & (numbers_from(i) <= cut.index));
+    });
 }
 
 void Selection::keep_top_k(int32_t k) {
@@ -202,7 +212,7 @@ void Selection::keep_top_p(float p, uint64_t total) {
 
 void Selection::keep_at_least(uint32_t weight) {
     const uint32_t * weights = weights_.get();
-    keep([=](int32_t i) { return weights[i] >= weight; });
+    keep([=](int32_t i) { return load<Words>(weights + i) >= weight; });
 }
 
 // Sets the weights; the sum of them.

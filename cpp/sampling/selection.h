@@ -37,8 +37,8 @@ class Selection {
     void keep_at_least(uint32_t weight);
     uint64_t weigh(float top, float temperature);
     void find_keys();
-    template <typename Kept>
-    void keep(const Kept & kept);
+    template <typename AreKept>
+    void keep(AreKept are_kept);
     void keep_to(const Cut & cut);
 
     // [max_vocab and some], the first count_ of them in use, ascending by id
