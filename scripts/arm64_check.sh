@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Builds the product for a 64-bit Arm board, and runs and checks it under an emulator.
+#
+#   scripts/arm64_check.sh                     all steps
+#   scripts/arm64_check.sh module wheel        these
+#   scripts/arm64_check.sh --json FILE         what was found, also as JSON
+#   scripts/arm64_check.sh --help
+#
+# Environment: ORIN_LLM_CACHE, ORIN_LLM_MODELS, ORIN_LLM_SOURCE, JOBS.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=scripts/system_packages.sh
+source "$root/scripts/system_packages.sh"
+
+missing=()
+if [[ $(uname -m) != aarch64 ]]; then
+    command -v qemu-aarch64 >/dev/null || missing+=(qemu-user)
+    command -v aarch64-linux-gnu-g++ >/dev/null || missing+=(g++-aarch64-linux-gnu)
+    command -v aarch64-linux-gnu-objdump >/dev/null || missing+=(binutils-aarch64-linux-gnu)
+fi
+install_packages "${missing[@]}" || exit 4
+[[ -x $root/.venv/bin/orin-llm ]] || "$root/scripts/build.sh"
+
+export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}
+exec "$root/.venv/bin/python" -m arm64_check "$@"

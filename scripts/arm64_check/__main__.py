@@ -1,0 +1,118 @@
+"""Arguments in, a line for each step out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from arm64_check.machine import emulated_machine
+from arm64_check.plan import STEPS
+from arm64_check.steps import CheckFailed, Emulated, Step
+from native.errors import BuildError
+from orin_llm.errors import OrinError, UsageError
+
+PROGRAM = "scripts/arm64_check.sh"
+_EPILOG = """\
+A failed step does not stop the others. Times are those of an emulator: they say nothing of a board.
+Exit codes: 0 all is well, 1 a step failed, 2 wrong usage, 4 a tool or the emulated machine's files
+cannot be had, 130 interrupted.
+"""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description="Build the product for a 64-bit Arm board, and check it under an emulator.",
+        epilog="steps:\n"
+        + "".join(f"  {step.name:16}{step.does}\n" for step in STEPS)
+        + f"\n{_EPILOG}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="default: all")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found")
+    return parser.parse_args(arguments)
+
+
+def chosen(names: Sequence[str]) -> list[Step]:
+    """The named steps, or all, in order; `module` comes first where one needs it.
+
+    Raises:
+        UsageError: there is no such step.
+    """
+    known = {step.name for step in STEPS}
+    for name in names:
+        if name not in known:
+            raise UsageError(
+                f"no step {name!r}: there are {', '.join(step.name for step in STEPS)}"
+            )
+    named = [step for step in STEPS if not names or step.name in names]
+    needs_module = any(step.needs_module for step in named)
+    return [step for step in STEPS if step in named or (needs_module and step.name == "module")]
+
+
+def run_steps(steps: Sequence[Step], machine: Emulated) -> dict[str, dict[str, Any]]:
+    """Each leaves its entry: status, seconds, what was found or the error."""
+    entries: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        entries[step.name] = entry = _run(step, machine, entries)
+        facts = ", ".join(f"{name} {_plain(value)}" for name, value in entry["found"].items())
+        said = entry.get("error") or facts
+        print(f"{step.name}: {entry['status']} ({entry['seconds']:.0f} s) {said}", flush=True)
+    return entries
+
+
+def _run(step: Step, machine: Emulated, before: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    module = before.get("module", {"status": "done"})
+    if step.needs_module and module["status"] != "done":
+        return {"status": "skipped", "seconds": 0.0, "found": {}, "error": "needs module"}
+    begin = time.monotonic()
+    found: dict[str, object] = {}
+    error = ""
+    try:
+        found = step.run(machine)
+    except (CheckFailed, BuildError, OrinError) as failure:
+        error = str(failure)
+    entry: dict[str, Any] = {
+        "status": "failed" if error else "done",
+        "seconds": round(time.monotonic() - begin, 1),
+        "found": found,
+    }
+    return {**entry, "error": error} if error else entry
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def check(arguments: argparse.Namespace) -> int:
+    """Run what is to be run. Raises OrinError."""
+    steps = chosen(arguments.steps)
+    entries = run_steps(steps, emulated_machine())
+    if arguments.json:
+        arguments.json.write_text(json.dumps({"steps": entries}, indent=2) + "\n")
+    return int(any(entry["status"] != "done" for entry in entries.values()))
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments = parse(argv)
+    try:
+        return check(arguments)
+    except KeyboardInterrupt:
+        print("interrupted; the next call goes on from here", file=sys.stderr)
+        return 130
+    except (OrinError, BuildError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code if isinstance(error, OrinError) else 1
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.exit(main(sys.argv[1:]))

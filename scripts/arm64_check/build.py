@@ -1,0 +1,22 @@
+"""Steps that compile: the module, the programs of tests/core."""
+
+from __future__ import annotations
+
+import json
+
+from arm64_check.steps import CheckFailed, Emulated, Found
+
+FEATURES = ["neon", "dotprod", "fp16"]  # of the Cortex-A78AE; it has no i8mm, bf16 and SVE
+
+
+def module(machine: Emulated) -> Found:
+    """The product's own build, by the emulated Python."""
+    machine.run(["-m", "native.module"], env=machine.building)
+    program = "import json; from orin_llm import _native; print(json.dumps(_native.build_info()))"
+    facts = json.loads(machine.run(["-c", program]).stdout)
+    if facts["cpu_flags"] != FEATURES:
+        raise CheckFailed(
+            f"the module is for a processor with {', '.join(facts['cpu_flags'])}; the board has"
+            f" {', '.join(FEATURES)}: see PORTABLE_FLAGS in scripts/native/toolchain.py"
+        )
+    return {"compiler": facts["compiler"], "features": facts["cpu_flags"]}
