@@ -96,16 +96,16 @@ def read_identity(
 def _of_files(root: Path) -> Iterator[Secret]:
     for kind, patterns in _FILES.items():
         for pattern in patterns:
-            for path in root.glob(pattern):
+            for path in _glob(root, pattern):
                 yield from _host_and_short(kind, _text(path).strip("\0 \t\n"))
     for kind, expressions in _WITHIN.items():
         for pattern, expression in expressions.items():
-            for path in root.glob(pattern):
+            for path in _glob(root, pattern):
                 for value in re.findall(expression, _text(path)):
                     yield from _host_and_short(kind, value.strip())
     for kind, patterns in _LISTED.items():
         for pattern in patterns:
-            yield from (Secret(kind, path.name) for path in root.glob(pattern))
+            yield from (Secret(kind, path.name) for path in _glob(root, pattern))
 
 
 def _host_and_short(kind: str, value: str) -> Iterator[Secret]:
@@ -156,6 +156,13 @@ def _of_programs(checkout: Path) -> Iterator[Secret]:
         kind, _, name = line.partition(":")
         if "wireless" in kind:
             yield Secret("ssid", name.replace("\\:", ":"))
+
+
+def _glob(root: Path, pattern: str) -> list[Path]:
+    try:
+        return sorted(root.glob(pattern))
+    except OSError:
+        return []
 
 
 def _lines(*command: str) -> list[str]:

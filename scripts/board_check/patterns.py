@@ -143,7 +143,7 @@ KEYS = {
     "mac": re.compile(r"mac(?:[ _-]?addr(?:ess)?)?", re.IGNORECASE),
     "uuid": re.compile(r"(?:.*[ _-])?uuid", re.IGNORECASE),
     "id": re.compile(r"(?:machine|boot)[ _-]?id", re.IGNORECASE),
-    "host": re.compile(r"host[ _-]?name|nodename", re.IGNORECASE),
+    "host": re.compile(r"host(?:[ _-]?name)?|nodename", re.IGNORECASE),
     "user": re.compile(r"user(?:[ _-]?name)?|login|logname", re.IGNORECASE),
     "ssid": re.compile(r"e?ssid", re.IGNORECASE),
     "token": re.compile(

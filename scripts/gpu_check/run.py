@@ -14,16 +14,23 @@ from gpu_check.budget import fit
 from gpu_check.machine import device_facts
 from gpu_check.mps import MULTIPROCESSORS, PERCENTAGE, find_percentage, mps_server
 from gpu_check.record import Record
-from gpu_check.steps import Context, Step, StepFailed
+from gpu_check.steps import Context, NotPossible, Step, StepFailed
 
 Say = Callable[[str], None]
 
 
 class Run:
-    """One call of the check."""
+    """One call of a check, of `program`."""
 
-    def __init__(self, record: Record, context: Context, total_s: float, say: Say) -> None:
-        self._record, self._context, self._say = record, context, say
+    def __init__(
+        self,
+        record: Record,
+        context: Context,
+        total_s: float,
+        say: Say,
+        program: str = "scripts/gpu_check.sh",
+    ) -> None:
+        self._record, self._context, self._say, self._program = record, context, say, program
         self._end = time.monotonic() + total_s
         self._sessions = ExitStack()
         self._confined: dict[str, str] = {}
@@ -53,7 +60,7 @@ class Run:
         for need in step.needs:
             if not self._record.is_done(need):
                 end = self._record.steps.get(need, {}).get("status", "not done")
-                hint = "" if need in names else f": scripts/gpu_check.sh --only {need}"
+                hint = "" if need in names else f": {self._program} --only {need}"
                 self._note(step, "skipped", error=f"needs {need}, which is {end}{hint}")
                 return
         context = replace(self._context, name=step.name, confined=step.confined, commands=[])
@@ -69,7 +76,7 @@ class Run:
             result, status = step.run(context), "done"
         except StepFailed as failure:
             error, status, result = str(failure), "failed", failure.found
-            if step.confined and self._no_proxy:
+            if isinstance(failure, NotPossible) or (step.confined and self._no_proxy):
                 status = "skipped"
         except Exception as failure:  # whatever is wrong in one step, the others go on
             error, status = f"{type(failure).__name__}: {failure}", "failed"

@@ -27,6 +27,10 @@ class StepFailed(Exception):
         self.found = found or {}
 
 
+class NotPossible(StepFailed):
+    """This machine lacks what the step is about."""
+
+
 @dataclass(frozen=True)
 class Sizes:
     """What is measured of each model: tokens, and requests at once."""

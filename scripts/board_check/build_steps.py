@@ -1,0 +1,111 @@
+"""Steps that tell right from wrong: the build, the tests on this processor, on its GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+from board_check.core_tests import CORE_TESTS
+from board_check.target import Target, check, judged
+from gpu_check.checks import read_junit
+from gpu_check.steps import ROOT, Context, Found, NotPossible, StepFailed
+
+_INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"
+_MISSING = "source scripts/system_packages.sh; missing_packages"
+_SHAPE = "1b"  # the smallest that scripts/gpu_check.sh makes
+
+
+def build(target: Target, context: Context) -> Found:
+    """The step: the module for this machine, as scripts/build.sh makes it."""
+    if not (ROOT / ".venv").exists():
+        _require_packages(target, context)
+    python = {} if os.environ.get("PYTHON") else {"PYTHON": target.python}
+    begin = time.monotonic()
+    context.need([str(ROOT / "scripts/build.sh"), "test"], environ=python)
+    seconds = time.monotonic() - begin
+    info = json.loads(context.need([target.python, "-c", _INFO], "info").out)
+    is_right = None
+    if target.is_jetson:
+        is_right = bool(info["cuda"]) and "87" in str(info["cuda_architectures"])
+    wanted = check(
+        "the module is built with CUDA for sm_87",
+        is_right,
+        f"{info['cuda_architectures'] or 'CPU only'}: {info['why']}",
+        "ORIN_LLM_CUDA=on scripts/build.sh test says what is missing",
+    )
+    return judged(f"{seconds:.0f} s, {info['why']}", [wanted], build_info=info, build_s=seconds)
+
+
+def _require_packages(target: Target, context: Context) -> None:
+    environ = {"PYTHON": target.python}
+    names = context.need(["bash", "-c", _MISSING], "packages", environ).out.split()
+    if names:
+        raise StepFailed(
+            f"system packages are missing: sudo apt-get install {' '.join(names)}, and then again"
+        )
+
+
+def core(target: Target, context: Context) -> Found:
+    """The step: tests of the core and of every hook on this processor, whatever it is."""
+    report = context.work / "logs" / f"{context.name}.xml"
+    report.unlink(missing_ok=True)
+    tests = [name for name in CORE_TESTS if (ROOT / name).exists()]
+    options = ("-q", "-p", "no:cacheprovider", "--tb=short", "-m", "not gpu")
+    done = context.run(
+        target.run_module("pytest", *options, f"--junit-xml={report}", *tests),
+        environ={"CUDA_VISIBLE_DEVICES": ""},
+    )
+    if not report.exists():
+        raise StepFailed(f"pytest {done.why()}")
+    return _of_tests(read_junit(report), "scripts/test.sh shows them, too; send the archive")
+
+
+def _of_tests(found: dict[str, Any], to_do: str) -> Found:
+    """The verdict on counts of tests."""
+    failed, skipped = found["failed"], found["skipped"]
+    passed = found["tests"] - failed - skipped
+    said = f"{passed} passed, {failed} failed, {skipped} skipped"
+    names = ", ".join(found["failures"][:5])
+    return judged(said, [check("tests pass", passed > 0 and not failed, names or said, to_do)],
+                  tests=found)  # fmt: skip
+
+
+def gpu_tests(kind: str, target: Target, context: Context) -> Found:
+    """Steps of scripts/gpu_check.sh: `kernels` or `engine`."""
+    entry = _gpu_check(target, context, "build", kind)
+    result = entry["result"]
+    if "tests" not in result:
+        raise StepFailed(entry.get("error", entry["status"]))
+    return _of_tests(result, f"scripts/gpu_check.sh --only {kind} shows them; send the archive")
+
+
+def greedy(target: Target, context: Context) -> Found:
+    """The step: text that the GPU writes beside the CPU's."""
+    entry = _gpu_check(target, context, "build", f"models.{_SHAPE}", "greedy")
+    result = entry["result"]
+    if "agrees" not in result:
+        raise StepFailed(entry.get("error", entry["status"]))
+    said = f"{result['equal']} of {result['prompts']} texts of {result['tokens']} tokens equal"
+    agrees = check("texts are the CPU's, or part at ties", result["agrees"],
+                   f"{said}, {result['differences']}", "send the archive")  # fmt: skip
+    return judged(said, [agrees], greedy=result)
+
+
+def _gpu_check(target: Target, context: Context, *steps: str) -> dict[str, Any]:
+    """Run steps of it, and give the last one's entry of its record."""
+    if not target.has_gpu:
+        raise NotPossible("no NVIDIA GPU is here")
+    out = target.collected / "gpu_check.json"
+    minutes = max(0.1, (context.deadline - time.monotonic() - 5) / 60)
+    command = [str(ROOT / "scripts/gpu_check.sh"), "--out", str(out), "--models", _SHAPE]
+    command += ["--minutes", f"{minutes:.1f}"]
+    for step in steps:
+        command += ["--only", step]
+    done = context.run(command)
+    try:
+        entry: dict[str, Any] = json.loads(out.read_text())["steps"][steps[-1]]
+    except (OSError, ValueError, KeyError):
+        raise StepFailed(f"scripts/gpu_check.sh {done.why()}") from None
+    return entry

@@ -1,0 +1,56 @@
+"""The list that is printed, and lies in the archive: passed, failed, not run, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from board_check.target import PROGRAM
+from gpu_check.steps import Step
+
+_NOT_RUN = ("dropped", "skipped", "interrupted")
+
+
+def verdict(entry: dict[str, Any] | None) -> str:
+    """Of a step's entry in the record."""
+    if entry is None or entry["status"] in _NOT_RUN:
+        return "not run"
+    return "passed" if entry["status"] == "done" else "failed"
+
+
+def checklist(steps: Sequence[Step], found: dict[str, Any], restrictions: Sequence[str]) -> str:
+    """A line for each step; below it what is not so, and what to do."""
+    lines = [f"note      {line}" for line in restrictions]
+    for step in steps:
+        lines += _of_step(step, found.get(step.name))
+    counts = [verdict(found.get(step.name)) for step in steps]
+    total = ", ".join(f"{counts.count(word)} {word}" for word in ("passed", "failed", "not run"))
+    return "\n".join([*lines, "", total])
+
+
+def _of_step(step: Step, entry: dict[str, Any] | None) -> Iterator[str]:
+    word = verdict(entry)
+    head = f"{word:8}  {step.name:8}  "
+    if entry is None:
+        yield f"{head}{step.does}: not tried yet"
+        yield _to_do(f"{PROGRAM} again")
+        return
+    result = entry["result"]
+    said = result.get("said", "")
+    why = entry.get("error", "")
+    seconds = f" ({entry['seconds']:.0f} s)" if "seconds" in entry else ""
+    yield f"{head}{step.does}: {said or why.splitlines()[0] if said or why else word}{seconds}"
+    if not said:
+        yield from (f"{'':20}{line.strip()}" for line in why.splitlines()[1:])
+    for one in result.get("checks", []):
+        if one["passed"] is not True:
+            mark = "not so" if one["passed"] is False else "cannot be told"
+            yield f"{'':20}{mark}: {one['what']}: {one['found']}"
+            if one["passed"] is False and one["to_do"]:
+                yield _to_do(one["to_do"])
+    if word == "not run" and entry["status"] != "skipped":
+        yield _to_do(f"{PROGRAM} again: it goes on with what is not done")
+
+
+def _to_do(text: str) -> str:
+    return f"{'':20}to do: {text}"

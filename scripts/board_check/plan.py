@@ -1,0 +1,48 @@
+"""All steps, in the order in which they run: what tells most comes first."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from board_check.build_steps import build, core, gpu_tests, greedy
+from board_check.machine_steps import doctor, facts, idle, monitor, setup
+from board_check.speed_steps import bench, large, model, trace
+from board_check.target import Target
+from gpu_check.steps import Step
+
+_BUILT = ("build",)
+_WITH_MODEL = ("build", "model")
+
+
+def all_steps(target: Target) -> list[Step]:
+    """With guesses of their times on a board; what cannot be run takes none."""
+    on_gpu = int(target.has_gpu)
+    on_board = int(target.is_jetson)
+    is_large = on_gpu or int(target.model is not None)
+    build_s = 30 if target.is_built else 720
+
+    def gpu(kind: str) -> partial[dict[str, object]]:
+        return partial(gpu_tests, kind, target)
+
+    return [
+        Step("facts", "what the machine is", partial(facts, target), 90, 5, 0),
+        Step("idle", "tegrastats at rest", partial(idle, target), 20, 6 * on_board, 0),
+        Step("build", "the program for this machine", partial(build, target), 3600, build_s, 0),
+        Step("doctor", "what keeps it slow", partial(doctor, target), 120, 10, 1, _BUILT),
+        Step("monitor", "one look at all sensors", partial(monitor, target), 60, 4, 1, _BUILT),
+        Step("setup", "what the setup would change", partial(setup, target), 60, 3 * on_board, 1,
+             _BUILT),
+        Step("model", "the default model", partial(model, target), 300, 20, 1, _BUILT),
+        Step("bench", "its TTFT and TPOT", partial(bench, target), 180, 25, 1, _WITH_MODEL),
+        Step("kernels", "each kernel's tests on the GPU", gpu("kernels"), 600, 180 * on_gpu, 2,
+             _BUILT),
+        Step("engine", "whole engines' tests on the GPU", gpu("engine"), 600, 180 * on_gpu, 3,
+             _BUILT),
+        Step("greedy", "greedy text beside the CPU's", partial(greedy, target), 420, 120 * on_gpu,
+             3, _WITH_MODEL),
+        Step("core", "tests on this processor", partial(core, target), 600, 150, 4, _BUILT),
+        Step("large", "a large model's TTFT and TPOT", partial(large, target), 600,
+             240 * is_large, 5 * is_large, _BUILT),
+        Step("trace", "a short run, moment by moment", partial(trace, target), 120, 15, 3,
+             _WITH_MODEL),
+    ]  # fmt: skip
