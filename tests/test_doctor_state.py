@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from doctor_support import GOOD, LOAD, MEMORY, PC, READING, only, spoilt
 
+from orin_llm.device.board import jetpack
 from orin_llm.doctor.machine import Swap
 from orin_llm.doctor.software import UNIFIED_MEMORY
 from orin_llm.host.memory import Memory
@@ -126,6 +127,16 @@ def test_the_release_in_which_large_allocations_fail_hurts(
     assert [finding.level for finding in found] == ([level] if level else [])
     if level == "hurts":
         assert "error 12" in found[0].found and "36.5" in found[0].fix
+
+
+@pytest.mark.parametrize("release", ["34.1.1", "35.1", "35.4.1", "35.99"])
+def test_jetpack_5_is_out_of_support(release: str) -> None:
+    finding = only(board={"l4t": release, "jetpack": jetpack(release)})
+    assert (finding.check, finding.level) == ("JetPack", "warning")
+    assert "JetPack 5." in finding.found and "out of support" in finding.found
+    assert "scripts/flash_orin.sh" in finding.fix
+    for newer in ("36.3", "38.2", "39.2"):
+        assert spoilt(board={"l4t": newer, "jetpack": jetpack(newer)}) == []
 
 
 def test_a_desktop_is_a_warning() -> None:

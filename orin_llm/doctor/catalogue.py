@@ -43,6 +43,7 @@ CHECKS: tuple[Callable[[Machine], Iterator[Finding]], ...] = (
     thermal.over_current,
     thermal.fan,
     software.l4t,
+    software.jetpack,
     software.desktop,
     software.unified_memory,
     software.jtop,

@@ -32,6 +32,20 @@ def l4t(machine: Machine) -> Iterator[Finding]:
         yield Finding("L4T", "ok", f"{board.l4t}{of}")
 
 
+def jetpack(machine: Machine) -> Iterator[Finding]:
+    """The JetPack is not one whose Python and CUDA are too old for this program."""
+    release = machine.board.jetpack
+    if release is None or not release.startswith("5."):
+        return
+    yield Finding(
+        "JetPack",
+        "warning",
+        f"JetPack {release} is out of support: its Python is 3.8, its CUDA 11.4",
+        expected="6 or newer",
+        fix="flash a newer one from a host, with scripts/flash_orin.sh",
+    )
+
+
 def desktop(machine: Machine) -> Iterator[Finding]:
     """No desktop takes memory that the GPU could have."""
     if not machine.board.is_jetson:
