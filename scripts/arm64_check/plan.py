@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from arm64_check import build
+from arm64_check.build import module
+from arm64_check.core import core
 from arm64_check.steps import Step
 
 STEPS = [
-    Step("module", "build the extension module with the board's flags", build.module),
+    Step("module", "build the extension module with the board's flags", module),
+    Step("core", "run the C++ programs of tests/core", core, needs_module=False),
 ]

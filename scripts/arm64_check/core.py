@@ -1,0 +1,31 @@
+"""The step that runs the C++ programs of tests/core, which need no llama.cpp and no Python."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from arm64_check.steps import ROOT, CheckFailed, Emulated, Found, run_program
+from native.llama import ccache_environment
+from native.toolchain import PORTABLE_FLAGS
+from orin_llm.upstream import cache_dir
+
+_PROGRAM = re.compile(r"^build/core/\S+/(test_\w+)$", re.MULTILINE)
+_OPERATIONS = re.compile(r"^(\d+) operations\b", re.MULTILINE)
+
+
+def core(machine: Emulated) -> Found:
+    """All of them, those with threads too; each ends at the first thing that is not so."""
+    done = run_program(
+        ["scripts/sanitize.sh", "for", *PORTABLE_FLAGS["aarch64"]],
+        env={
+            "CXX": f"{machine.tools}g++",
+            "EMULATOR": shlex.join(machine.emulator),
+            **ccache_environment(cache_dir(), ROOT),
+        },
+    )
+    ran = set(_PROGRAM.findall(done.stdout))
+    if missed := {path.stem for path in ROOT.glob("tests/core/test_*.cpp")} - ran:
+        raise CheckFailed(f"scripts/sanitize.sh has not run {', '.join(sorted(missed))}")
+    operations = sum(int(count) for count in _OPERATIONS.findall(done.stdout))
+    return {"programs": len(ran), "operations": operations}
