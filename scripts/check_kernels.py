@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compiles all kernels for every supported architecture, and holds them to cuda/budgets.toml.
 
-    scripts/check_kernels.py [--json | --table]
+    scripts/check_kernels.py [--json | --table] [--nvcc PATH]
 
 Needs nvcc, but neither a GPU nor cuBLAS; where there is no nvcc it says so and does nothing.
-Warnings are errors.
+Warnings are errors. Each release of nvcc uses other registers: those of the budgets are of one of
+them, and with any other, kernels that use more are told, but only spills fail.
 """
 
 from __future__ import annotations
@@ -30,12 +31,13 @@ else:
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from native.cuda import find_nvcc
 from native.errors import BuildError
 from native.llama import ccache_environment
+from native.toolkits import find_nvcc, nvcc_version
 from orin_llm.upstream import cache_dir
 
 ARCHITECTURES = ("80", "87", "90")
+BUDGETS_NVCC = "13.0"
 _FLAGS = (
     "-std=c++17",
     "-O3",
@@ -126,20 +128,36 @@ def read_budgets(path: Path) -> dict[str, Budget]:
 
 
 def excesses(uses: list[Use], budgets: dict[str, Budget]) -> Iterator[str]:
-    """What is over its budget, has none, or is a budget of nothing."""
+    """What spills more than its budget, has none, or is a budget of nothing."""
     for use in uses:
         budget = budgets.get(use.kernel)
         where = f"{use.kernel} on sm_{use.architecture}"
         if budget is None:
             yield f"{where} has no budget: add [{use.kernel}] with registers = {use.registers}"
-        elif use.registers > budget.registers:
-            yield f"{where} uses {use.registers} registers, its budget is {budget.registers}"
         elif use.spilled_bytes > budget.spilled_bytes:
             yield (
                 f"{where} spills {use.spilled_bytes} bytes, its budget is {budget.spilled_bytes}"
             )
     for name in budgets.keys() - {use.kernel for use in uses}:
         yield f"[{name}] is a budget of no kernel"
+
+
+def more_registers(uses: list[Use], budgets: dict[str, Budget]) -> Iterator[str]:
+    """What uses more registers than its budget allows."""
+    for use in uses:
+        budget = budgets.get(use.kernel)
+        if budget and use.registers > budget.registers:
+            where = f"{use.kernel} on sm_{use.architecture}"
+            yield f"{where} uses {use.registers} registers, its budget is {budget.registers}"
+
+
+def judge(uses: list[Use], budgets: dict[str, Budget], version: str) -> tuple[list[str], bool]:
+    """What to tell of the kernels as this nvcc compiles them, and whether they pass."""
+    wrong, more = list(excesses(uses, budgets)), list(more_registers(uses, budgets))
+    if version == BUDGETS_NVCC:
+        return more + wrong, not (more or wrong)
+    note = f"nvcc {version}: the registers of the budgets are those of {BUDGETS_NVCC}"
+    return [note, *more, *wrong], not wrong
 
 
 def table(uses: list[Use]) -> Iterator[str]:
@@ -159,13 +177,15 @@ def main() -> int:
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--json", action="store_true", help="print what each kernel uses")
     how.add_argument("--table", action="store_true", help="the same, the most, for docs/kernels.md")
+    parser.add_argument("--nvcc", metavar="PATH", help="another one than a build would try first")
     arguments = parser.parse_args()
     try:
-        nvcc = find_nvcc()
+        nvcc = arguments.nvcc or find_nvcc()
     except BuildError as missing:
         print(f"kernels not compiled: {missing}", file=sys.stderr)
         return 0
     try:
+        version = nvcc_version(nvcc)
         uses = compile_all(nvcc, sorted((ROOT / "cuda").glob("*.cu")), ROOT / "cuda")
     except BuildError as error:
         print(error, file=sys.stderr)
@@ -174,10 +194,10 @@ def main() -> int:
         print(json.dumps([asdict(use) for use in uses], indent=2))
     if arguments.table:
         print("\n".join(table(uses)))
-    over = list(excesses(uses, read_budgets(ROOT / "cuda/budgets.toml")))
-    for line in over:
+    told, good = judge(uses, read_budgets(ROOT / "cuda/budgets.toml"), version)
+    for line in told:
         print(line, file=sys.stderr)
-    return 1 if over else 0
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

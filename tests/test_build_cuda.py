@@ -3,120 +3,48 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from cuda_machine import Machine
 
-from native import cuda
-from native.cuda import plan_cuda
+from native.cuda import CudaPlan, plan_cuda
 from native.errors import BuildError
+from native.module import idle_warning
 
-NVCC = """#!/bin/sh
-case "$1" in
-    --version) echo "Cuda compilation tools, release 12.6, V12.6.68" ;;
-    *) {compile} ;;
-esac
-"""
 NO_CUBLAS = 'echo "probe.cu:2:10: fatal error: cublas_v2.h: No such file or directory" >&2; exit 1'
 NO_DRIVER = 'echo "/usr/bin/ld: cannot find -lcuda: No such file or directory" >&2; exit 1'
-NO_HOST_COMPILER = 'echo "unsupported GNU version! gcc versions later than 13" >&2; exit 1'
-
-
-class Machine:
-    """What the build finds: programs on PATH, the device tree."""
-
-    def __init__(self, work: Path) -> None:
-        self.programs = work / "bin"
-        self.programs.mkdir()
-        self.device_tree = work / "compatible"
-
-    def add(self, name: str, script: str) -> None:
-        path = self.programs / name
-        path.write_text(script)
-        path.chmod(0o755)
-
-    def add_nvcc(self, compile: str = "exit 0") -> None:
-        self.add("nvcc", NVCC.format(compile=compile))
-
-    def add_gpus(self, *capabilities: str) -> None:
-        lines = "".join(f"echo {capability}\n" for capability in capabilities)
-        self.add("nvidia-smi", f"#!/bin/sh\n{lines}")
+OLD_COMPILER = """printf '%s\\n' 'In file included from /usr/local/cuda/bin/../include/cuda_runtime.h:82,' \
+    '                 from <command-line>:' \
+    '/usr/local/cuda/include/crt/host_config.h:143:2: error: #error -- unsupported GNU version! gcc versions later than 12 are not supported!' >&2
+exit 1"""  # noqa: E501
+FULL_DISK = 'echo "nvcc fatal   : Could not open output file" >&2; exit 1'
+NO_MESSAGE = "exit 1"
 
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    machine = Machine(tmp_path)
-    (machine.programs / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
-    monkeypatch.setenv("PATH", str(machine.programs))
-    for name in (
-        "CUDA_HOME",
-        "CUDA_PATH",
-        "ORIN_LLM_CUDA",
-        "ORIN_LLM_CUDA_ARCH",
-        "ORIN_LLM_CUDA_VMM",
-    ):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cuda, "_COMPATIBLE", machine.device_tree)
-    monkeypatch.setattr(cuda, "_INSTALL_FOLDER", tmp_path / "local")
-    return machine
+    return Machine(tmp_path, monkeypatch)
 
 
-def test_off_looks_at_nothing(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_off_looks_at_nothing(machine: Machine) -> None:
     machine.add_nvcc()
-    machine.add_gpus("8.7")
-    monkeypatch.setenv("ORIN_LLM_CUDA", "off")
-    assert plan_cuda() == cuda.CudaPlan(False, "ORIN_LLM_CUDA=off")
+    machine.is_an_orin()
+    machine.set("ORIN_LLM_CUDA", "off")
+    machine.set("ORIN_LLM_CUDA_ARCH", "nonsense")
+    assert plan_cuda() == CudaPlan(False, "ORIN_LLM_CUDA=off")
 
 
-def test_an_orin_gets_its_own_architecture(machine: Machine) -> None:
-    machine.add_nvcc()
-    machine.device_tree.write_bytes(b"nvidia,p3737-0000+p3701-0005\0nvidia,tegra234\0")
-    plan = plan_cuda()
-    assert (plan.enabled, plan.architectures, plan.version) == (True, "87-real", "12.6")
-    assert "Orin" in plan.why
-
-
-def test_another_machine_gets_what_its_gpus_are(machine: Machine) -> None:
-    machine.add_nvcc()
-    machine.add_gpus("8.9", "8.6", "8.9")
-    assert plan_cuda().architectures == "86-real;89-real"
-
-
-def test_the_architecture_can_be_chosen_for_another_machine(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    machine.add_nvcc()
-    monkeypatch.setenv("ORIN_LLM_CUDA_ARCH", "87-real;80-virtual")
-    plan = plan_cuda()
-    assert plan.architectures == "87-real;80-virtual"
-    assert "ORIN_LLM_CUDA_ARCH" in plan.why
-
-
-def test_llama_cpps_other_allocator_can_be_chosen(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_llama_cpps_other_allocator_can_be_chosen(machine: Machine) -> None:
     machine.add_nvcc()
     machine.add_gpus("8.7")
     assert plan_cuda().vmm
-    monkeypatch.setenv("ORIN_LLM_CUDA_VMM", "off")
+    machine.set("ORIN_LLM_CUDA_VMM", "off")
     assert not plan_cuda().vmm
-    monkeypatch.setenv("ORIN_LLM_CUDA_VMM", "never")
+    machine.set("ORIN_LLM_CUDA_VMM", "never")
     with pytest.raises(BuildError, match="ORIN_LLM_CUDA_VMM"):
         plan_cuda()
-
-
-def test_nvcc_is_found_where_cuda_is_installed_though_not_on_path(
-    machine: Machine, tmp_path: Path
-) -> None:
-    machine.add_nvcc()
-    machine.add_gpus("8.7")
-    for version in ("cuda-12.2", "cuda-12.10"):
-        (tmp_path / "local" / version / "bin").mkdir(parents=True)
-        shutil.copy2(machine.programs / "nvcc", tmp_path / "local" / version / "bin" / "nvcc")
-    (machine.programs / "nvcc").unlink()
-    assert plan_cuda().nvcc == str(tmp_path / "local" / "cuda-12.10" / "bin" / "nvcc")
 
 
 def lacking_nvcc(machine: Machine) -> None:
@@ -124,17 +52,27 @@ def lacking_nvcc(machine: Machine) -> None:
 
 
 def lacking_cublas(machine: Machine) -> None:
-    machine.add_nvcc(NO_CUBLAS)
+    machine.add_nvcc(compile=NO_CUBLAS)
     machine.add_gpus("8.7")
 
 
-def lacking_driver(machine: Machine) -> None:
-    machine.add_nvcc(NO_DRIVER)
+def lacking_driver_library(machine: Machine) -> None:
+    machine.add_nvcc(compile=NO_DRIVER)
     machine.add_gpus("8.7")
 
 
-def lacking_host_compiler(machine: Machine) -> None:
-    machine.add_nvcc(NO_HOST_COMPILER)
+def with_newer_compiler(machine: Machine) -> None:
+    machine.add_nvcc("12.2", compile=OLD_COMPILER)
+    machine.add_gpus("8.7")
+
+
+def with_full_disk(machine: Machine) -> None:
+    machine.add_nvcc(compile=FULL_DISK)
+    machine.add_gpus("8.7")
+
+
+def with_nvcc_that_says_nothing(machine: Machine) -> None:
+    machine.add_nvcc(compile=NO_MESSAGE)
     machine.add_gpus("8.7")
 
 
@@ -150,8 +88,13 @@ def with_old_gpu(machine: Machine) -> None:
 LACKS = [
     (lacking_nvcc, r"no nvcc was found.*install the CUDA toolkit"),
     (lacking_cublas, r"nvcc 12\.6 .*no usable cuBLAS.*install libcublas-dev-12-6"),
-    (lacking_driver, r"no usable driver library.*install cuda-driver-dev-12-6"),
-    (lacking_host_compiler, r"cannot compile: unsupported GNU version"),
+    (lacking_driver_library, r"no usable driver library.*install cuda-driver-dev-12-6"),
+    (
+        with_newer_compiler,
+        r"nvcc 12\.2 .*cannot compile: .*unsupported GNU version!.*CUDAHOSTCXX=g\+\+-12",
+    ),
+    (with_full_disk, r"cannot compile: nvcc fatal   : Could not open output file"),
+    (with_nvcc_that_says_nothing, r"cannot compile: no message"),
     (lacking_gpu, r"no NVIDIA GPU is visible.*ORIN_LLM_CUDA_ARCH"),
     (with_old_gpu, r"compute capability 7\.5, expected 8\.0"),
 ]
@@ -159,18 +102,43 @@ LACKS = [
 
 @pytest.mark.parametrize(("arrange", "reason"), LACKS)
 def test_what_is_missing_is_said_under_auto_and_an_error_under_on(
-    machine: Machine,
-    monkeypatch: pytest.MonkeyPatch,
-    arrange: Callable[[Machine], None],
-    reason: str,
+    machine: Machine, arrange: Callable[[Machine], None], reason: str
 ) -> None:
     arrange(machine)
     plan = plan_cuda()
-    assert not plan.enabled
+    assert not plan.enabled and "\n" not in plan.why
     assert re.search(reason, plan.why)
-    monkeypatch.setenv("ORIN_LLM_CUDA", "on")
+    machine.set("ORIN_LLM_CUDA", "on")
     with pytest.raises(BuildError, match=f"ORIN_LLM_CUDA=on, but .*{reason}"):
         plan_cuda()
+
+
+def test_a_jetson_is_never_built_for_the_cpu_alone_unless_that_is_asked_for(
+    machine: Machine,
+) -> None:
+    machine.is_an_orin()
+    with pytest.raises(BuildError, match=r"a Jetson, but no nvcc was found.*ORIN_LLM_CUDA=off"):
+        plan_cuda()
+    machine.add_nvcc(compile=NO_CUBLAS)
+    with pytest.raises(BuildError, match=r"a Jetson, but nvcc 12\.6 .*no usable cuBLAS"):
+        plan_cuda()
+    machine.is_of(b"nvidia,p2972-0000\0nvidia,tegra194\0")  # a Xavier
+    with pytest.raises(BuildError, match=r"a Jetson, but no NVIDIA GPU is visible"):
+        plan_cuda()
+    machine.set("ORIN_LLM_CUDA", "off")
+    assert not plan_cuda().enabled
+
+
+def test_a_gpu_that_stays_idle_is_warned_of_at_the_end(machine: Machine) -> None:
+    machine.add_gpus("7.5", "8.9")
+    plan = plan_cuda()
+    assert plan.idle_gpu == "8.9"
+    assert "capability 8.9) stays idle" in idle_warning(plan)
+    machine.add_gpus("7.5")
+    assert plan_cuda().idle_gpu == ""  # it could not be used
+    machine.add_gpus("8.9")
+    machine.set("ORIN_LLM_CUDA", "off")
+    assert plan_cuda().idle_gpu == ""  # as was asked for
 
 
 def test_another_value_of_the_switch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,10 @@ import pytest
 from doctor_support import CPU, CPU_ONLY, CUDA, GOOD, ORIN, PC, only, spoilt
 from processes import environment, python, run
 
+from orin_llm.device.architectures import runs_on
 from orin_llm.device.build import Build, build_info
 from orin_llm.device.gpu import Gpu, Gpus
-from orin_llm.doctor.build import is_loadable, runs_on
+from orin_llm.doctor.build import is_loadable
 from orin_llm.doctor.catalogue import CHECKS, check
 from orin_llm.doctor.finding import LEVELS, Finding, exit_code, worst_first
 from orin_llm.host.cpu import Cpu
@@ -81,8 +82,12 @@ def test_code_that_the_driver_has_to_compile_first_is_a_warning() -> None:
     assert "compiles for the NVIDIA H200" in finding.found
 
 
-def test_code_of_the_same_major_version_runs_on_a_newer_minor_one() -> None:
-    assert spoilt(binary_code=("sm_80", "sm_90")) == []
+def test_code_of_the_same_major_version_runs_on_a_newer_minor_one_but_not_on_a_board() -> None:
+    card = Gpu("NVIDIA L4", "8.9", integrated=False)
+    build = replace(CUDA, cuda_architectures="80-real")
+    assert spoilt(PC, build=build, gpus=Gpus((card,)), binary_code=("sm_80", "sm_90")) == []
+    code, binary = spoilt(build=build, binary_code=("sm_80",))
+    assert code.level == binary.level == "hurts" and binary.expected == "sm_87"
 
 
 def test_code_that_was_not_listed_is_unknown_with_the_tool_that_lists_it() -> None:
@@ -149,6 +154,22 @@ def test_which_architectures_run_on_which_gpu(
     architectures: str, capability: str, runs: bool
 ) -> None:
     assert runs_on(architectures, capability) is runs
+
+
+@pytest.mark.parametrize(
+    ("architectures", "runs"),
+    [
+        ("87-real", True),
+        ("87", True),
+        ("80-real;86-real", False),  # of cards: nothing is promised for a Tegra
+        ("80", True),  # the driver compiles it
+        ("90-virtual", False),
+    ],
+)
+def test_an_integrated_gpu_runs_binary_code_of_exactly_its_own(
+    architectures: str, runs: bool
+) -> None:
+    assert runs_on(architectures, "8.7", integrated=True) is runs
 
 
 def test_the_build_speaks_for_itself_from_anywhere(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ FOREIGN = {
     "Input/output error", "Is a directory",
     "no kernel image is available for execution on the device", "cublasSgemm",
     "CUBLAS_STATUS_ARCH_MISMATCH", "nvcc fatal", "Unsupported gpu architecture",
+    "unsupported GNU version! gcc versions later than … are not supported",
     "c++: fatal error: Killed signal terminated program cc1plus", "Illegal instruction",
     "an illegal memory access was encountered", "fattn.cu", "flash attention",
     "quantized V cache requires flash_attn", "'utf-8' codec can't decode byte",

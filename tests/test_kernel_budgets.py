@@ -9,11 +9,13 @@ import pytest
 
 from check_kernels import (
     ARCHITECTURES,
+    BUDGETS_NVCC,
     ROOT,
     Budget,
     Use,
     compile_all,
     excesses,
+    judge,
     read_budgets,
     read_report,
     table,
@@ -42,7 +44,6 @@ def test_the_report_of_the_compiler_is_read_by_kernel() -> None:
     ("use", "said"),
     [
         (Use("scale", "87", 32, 0), ""),
-        (Use("scale", "87", 33, 0), "33 registers"),
         (Use("scale", "87", 32, 4), "spills 4 bytes"),
         (Use("other", "87", 8, 0), "has no budget"),
     ],
@@ -50,6 +51,23 @@ def test_the_report_of_the_compiler_is_read_by_kernel() -> None:
 def test_what_is_over_its_budget_or_has_none_is_named(use: Use, said: str) -> None:
     found = [line for line in excesses([use], {"scale": Budget(32)}) if "of no kernel" not in line]
     assert len(found) == bool(said) and said in "".join(found)
+
+
+@pytest.mark.parametrize(
+    ("version", "use", "said", "good"),
+    [
+        (BUDGETS_NVCC, Use("scale", "87", 32, 0), "", True),
+        (BUDGETS_NVCC, Use("scale", "87", 33, 0), "33 registers", False),
+        ("12.4", Use("scale", "87", 33, 0), "33 registers", True),
+        ("12.4", Use("scale", "87", 32, 4), "spills 4 bytes", False),
+        ("12.4", Use("scale", "87", 32, 0), f"are those of {BUDGETS_NVCC}", True),
+    ],
+)
+def test_registers_are_held_to_the_nvcc_that_they_are_of_and_spills_to_any(
+    version: str, use: Use, said: str, good: bool
+) -> None:
+    told, passed = judge([use], {"scale": Budget(32)}, version)
+    assert passed is good and said in "\n".join(told) and bool(told) == bool(said)
 
 
 def test_a_budget_of_a_kernel_that_is_gone_is_named() -> None:

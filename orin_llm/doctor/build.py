@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
+from orin_llm.device.architectures import intermediate, runs_on
 from orin_llm.device.build import Build
 from orin_llm.device.gpu import Gpu
 from orin_llm.doctor.finding import Finding, Level
@@ -84,7 +84,7 @@ def architectures(machine: Machine) -> Iterator[Finding]:
         capability = gpu.compute_capability
         if not capability:
             yield Finding("CUDA code", "unknown", f"the {gpu.name} does not tell what it can run")
-        elif runs_on(build.cuda_architectures, capability):
+        elif runs_on(build.cuda_architectures, capability, integrated=gpu.integrated):
             found = f"built for {build.cuda_architectures}, which the {gpu.name} runs"
             yield Finding("CUDA code", "ok", found)
         else:
@@ -117,9 +117,9 @@ def binary_code(machine: Machine) -> Iterator[Finding]:
             continue
         listed = ", ".join(machine.binary_code) or "no code for a GPU"
         native = ";".join(f"{name.removeprefix('sm_')}-real" for name in machine.binary_code)
-        if runs_on(native, capability):
+        if runs_on(native, capability, integrated=gpu.integrated):
             yield Finding("binary code", "ok", f"{listed} in the module")
-        elif runs_on(_intermediate(build.cuda_architectures), capability):
+        elif runs_on(intermediate(build.cuda_architectures), capability):
             yield Finding(
                 "binary code",
                 "warning",
@@ -137,40 +137,5 @@ def binary_code(machine: Machine) -> Iterator[Finding]:
             )
 
 
-def _intermediate(architectures: str) -> str:
-    """Those of a list for which there is code that the driver can compile."""
-    names = [name for name in _names(architectures) if not name.endswith("-real")]
-    return ";".join(f"{name.removesuffix('-virtual')}-virtual" for name in names)
-
-
-def _names(architectures: str) -> list[str]:
-    return re.split(r"[;,\s]+", architectures.strip())
-
-
 def _number(gpu: Gpu) -> str:
     return gpu.compute_capability.replace(".", "")
-
-
-def runs_on(architectures: str, compute_capability: str) -> bool:
-    """Can a GPU run code built for CMake's list of architectures, such as `80-virtual;87-real`?
-
-    Binary code (`-real`, or without suffix) runs on the same major version, from its minor version
-    on; intermediate code (`-virtual`, or without suffix) on anything as new or newer. Architectures
-    with a letter (`90a`) run on exactly theirs.
-    """
-    major, _, minor = compute_capability.partition(".")
-    gpu = int(major) * 10 + int(minor or 0)
-    for item in _names(architectures):
-        match = re.fullmatch(r"(\d+)([a-z]?)(-real|-virtual)?", item)
-        if not match:
-            continue
-        built, letter, kind = int(match[1]), match[2], match[3]
-        if letter:
-            if built == gpu:
-                return True
-            continue
-        if kind != "-virtual" and built // 10 == gpu // 10 and built <= gpu:
-            return True
-        if kind != "-real" and built <= gpu:
-            return True
-    return architectures.strip() in ("native", "all", "all-major")

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from gpu_check.steps import ROOT, Context, Found, StepFailed, python
-from native.cuda import find_nvcc, nvcc_version, plan_cuda
+from native.cuda import plan_cuda
 from native.errors import BuildError
+from native.toolkits import find_nvcc, nvcc_version
 from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from gpu_check.steps import Context, Found, StepFailed, python
-from native.cuda import find_nvcc
+from native.toolkits import find_nvcc
 
 _SOURCE = Path(__file__).with_name("cupti_trace.cpp")
 _TOKENS = (64, 192)  # what does not grow with them cancels out

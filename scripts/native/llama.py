@@ -80,6 +80,7 @@ class LlamaBuild:
             "flags": {
                 name: os.environ.get(name, "") for name in ("CFLAGS", "CXXFLAGS", "CUDAFLAGS")
             },
+            **({"nvcc": nvcc_environment()} if self.cuda.enabled else {}),
             "options": self.options(),
             "cuda": self.cuda.version,
         }
@@ -168,6 +169,12 @@ def _keep_libraries(partial: Path) -> None:
     libraries.mkdir(exist_ok=True)
     for archive in (partial / "build").rglob("*.a"):
         shutil.copy2(archive, libraries / archive.name)
+
+
+def nvcc_environment() -> dict[str, str]:
+    """What changes nvcc's work besides its arguments."""
+    names = ("CUDAHOSTCXX", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+    return {name: os.environ[name] for name in names if os.environ.get(name)}
 
 
 def ccache_launchers(tools: Toolchain, cuda: CudaPlan) -> dict[str, str]:

@@ -14,12 +14,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from native.cuda import CudaPlan, plan_cuda
+from native.device_code import check_device_code
 from native.errors import BuildError
 from native.llama import (
     LlamaBuild,
     ccache_environment,
     ccache_launchers,
     ensure_llama,
+    nvcc_environment,
 )
 from native.progress import build_lock, run_logged
 from native.toolchain import Toolchain, find_toolchain, jobs
@@ -52,8 +54,13 @@ def build_variant(name: str, cuda: CudaPlan, options: dict[str, str], target: Pa
         facts = build_facts(tools, cuda)
         _write_if_changed(tree / "generated" / "build_info.h", build_info_header(facts))
         _compile(tree, llama, tools, cuda, options, lock)
-        _install(tree / f"_native{EXTENSION_SUFFIX}", target)
+        built = tree / f"_native{EXTENSION_SUFFIX}"
+        if cuda.enabled:
+            check_device_code(built, cuda.architectures)
+        _install(built, target)
     print(describe(facts), file=sys.stderr)
+    if cuda.idle_gpu:
+        print(idle_warning(cuda), file=sys.stderr)
 
 
 def llama_build(tools: Toolchain, cuda: CudaPlan) -> LlamaBuild:
@@ -89,6 +96,15 @@ def describe(facts: dict[str, object]) -> str:
     processor = "this CPU" if facts["native"] else "a portable baseline"
     device = "CPU and CUDA" if facts["cuda"] else "CPU only"
     return f"built orin_llm {facts['version']} for {processor}, {device}: {facts['why']}"
+
+
+def idle_warning(cuda: CudaPlan) -> str:
+    """What must not be overlooked: the last thing that a build says."""
+    return (
+        f"WARNING: the GPU of this machine (compute capability {cuda.idle_gpu}) stays idle: this"
+        " build is for the CPU alone, for the reason above. With that mended, build again:"
+        " ORIN_LLM_CUDA=on scripts/build.sh"
+    )
 
 
 def build_info_header(facts: dict[str, object]) -> str:
@@ -136,7 +152,9 @@ def _compile(
 
 def _forget_other_compiler(tree: Path, tools: Toolchain, cuda: CudaPlan) -> None:
     """CMake does not let a configured tree change its compiler: start again when it does."""
-    compilers = json.dumps([tools.cc, tools.cxx, tools.compiler, cuda.nvcc])
+    compilers = json.dumps(
+        [tools.cc, tools.cxx, tools.compiler, cuda.nvcc, cuda.version, nvcc_environment()]
+    )
     known = tree / "compilers.json"
     if not known.exists() or known.read_text() != compilers:
         (tree / "CMakeCache.txt").unlink(missing_ok=True)

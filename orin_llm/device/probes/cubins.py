@@ -1,4 +1,4 @@
-"""For which GPUs a built module has binary code, as CUDA's own tool lists it."""
+"""For which GPUs a built module has binary code, as CUDA's own tool lists it, or its headers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+from orin_llm.device.probes.fatbin import read_architectures
 from orin_llm.host.programs import ask
 
 _FOLDER = "usr/local/cuda/bin"  # where JetPack has it, often not on PATH
@@ -18,9 +19,16 @@ _NO_BINARY_CODE = ("does not contain device code", "No ELF file found")
 def elf_architectures(module: Path, root: Path = Path("/")) -> tuple[str, ...] | None:
     """Such as `("sm_80", "sm_87")`; empty where the module has no binary code for any GPU.
 
-    None where `cuobjdump` is neither on PATH nor in CUDA's folder below `root`, or cannot read
-    the module.
+    Where `cuobjdump` is neither on PATH nor in CUDA's folder below `root`, or cannot read the
+    module, what the module's own headers say; None where they cannot be read either.
     """
+    found = _listed(module, root)
+    if found is None:
+        found = read_architectures(module)
+    return None if found is None else tuple(sorted(found, key=_number))
+
+
+def _listed(module: Path, root: Path) -> set[str] | None:
     path = os.pathsep.join(filter(None, (os.environ.get("PATH"), str(root / _FOLDER))))
     program = shutil.which("cuobjdump", path=path)
     if program is None:
@@ -30,9 +38,8 @@ def elf_architectures(module: Path, root: Path = Path("/")) -> tuple[str, ...] |
     except OSError:
         return None
     said = done.stdout + done.stderr
-    found = set(_CUBIN.findall(said))
     told = done.returncode == 0 or any(text in said for text in _NO_BINARY_CODE)
-    return tuple(sorted(found, key=_number)) if told else None
+    return set(_CUBIN.findall(said)) if told else None
 
 
 def _number(architecture: str) -> tuple[int, str]:
