@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,13 @@ def test_importing_the_module_opens_no_gpu() -> None:
     imported, used = imported_and_used(files, gpu=True)
     assert "/dev/nv" not in imported
     assert "/dev/nv" in used
+
+
+@pytest.mark.skipif(not _native.build_info()["cuda"], reason="a build for the CPU")
+def test_cudas_libraries_are_found_without_being_told_to_the_loader() -> None:
+    linked = run(["readelf", "--dynamic", "--wide", _native.__file__]).stdout
+    folders = re.findall(r"\(RUNPATH\).*\[(.+)\]", linked)
+    assert any(list(Path(folder).glob("libcudart.so.*")) for folder in folders), linked
 
 
 def test_the_one_line_names_the_devices_and_the_reason() -> None:
