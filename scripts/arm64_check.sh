@@ -12,12 +12,15 @@ root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/system_packages.sh
 source "$root/scripts/system_packages.sh"
 
-missing=()
-if [[ $(uname -m) != aarch64 ]]; then
-    command -v qemu-aarch64 >/dev/null || missing+=(qemu-user)
-    command -v aarch64-linux-gnu-g++ >/dev/null || missing+=(g++-aarch64-linux-gnu)
-    command -v aarch64-linux-gnu-objdump >/dev/null || missing+=(binutils-aarch64-linux-gnu)
+if [[ $(uname -m) == aarch64 ]]; then
+    echo "error: this is an Arm machine, which needs no emulator: scripts/test.sh checks it as it is" >&2
+    exit 4
 fi
+mapfile -t missing < <(
+    command -v qemu-aarch64 >/dev/null || echo qemu-user
+    command -v aarch64-linux-gnu-g++ >/dev/null || echo g++-aarch64-linux-gnu
+    command -v aarch64-linux-gnu-objdump >/dev/null || echo binutils-aarch64-linux-gnu
+)
 install_packages "${missing[@]}" || exit 4
 [[ -x $root/.venv/bin/orin-llm ]] || "$root/scripts/build.sh"
 

@@ -78,6 +78,8 @@ def _run(step: Step, machine: Emulated, before: dict[str, dict[str, Any]]) -> di
         found = step.run(machine)
     except (CheckFailed, BuildError, OrinError) as failure:
         error = str(failure)
+    except Exception as failure:  # whatever is wrong in one step, the others go on
+        error = f"{type(failure).__name__}: {failure}"
     entry: dict[str, Any] = {
         "status": "failed" if error else "done",
         "seconds": round(time.monotonic() - begin, 1),
@@ -95,6 +97,8 @@ def _plain(value: object) -> str:
 def check(arguments: argparse.Namespace) -> int:
     """Run what is to be run. Raises OrinError."""
     steps = chosen(arguments.steps)
+    if arguments.json:
+        arguments.json.touch()  # fails now rather than at the end
     entries = run_steps(steps, emulated_machine())
     if arguments.json:
         arguments.json.write_text(json.dumps({"steps": entries}, indent=2) + "\n")
@@ -108,7 +112,7 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print("interrupted; the next call goes on from here", file=sys.stderr)
         return 130
-    except (OrinError, BuildError) as error:
+    except (OrinError, BuildError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, OrinError) else 1
 

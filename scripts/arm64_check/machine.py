@@ -1,11 +1,8 @@
-"""The emulated machine: made where it is not there yet. An Arm machine is taken as it is."""
+"""The emulated machine, made where it is not there yet."""
 
 from __future__ import annotations
 
 import os
-import platform
-import sys
-import sysconfig
 from pathlib import Path
 
 from arm64_check.environment import ensure_environment
@@ -22,10 +19,6 @@ _FOR_THE_BOARD = {"ORIN_LLM_NATIVE": "off", "ORIN_LLM_CUDA": "off"}
 
 def emulated_machine() -> Emulated:
     """Raises DeviceUnavailable where it cannot be made, BuildError where a tool is missing."""
-    if platform.machine() == "aarch64":
-        suffix = sysconfig.get_config_var("EXT_SUFFIX")
-        module = ROOT / f"orin_llm/_native{suffix}"
-        return Emulated(Path("/"), Path(sys.executable), (), module, "", _FOR_THE_BOARD)
     cache = cache_dir() / "arm64"
     root = ensure_root(cache)
     emulator = ("qemu-aarch64", "-cpu", PROCESSOR, "-L", str(root))

@@ -28,7 +28,7 @@ class Emulated:
     Attributes:
         root: of its files, with the board's kind of libraries.
         python: starts its Python; `sys.executable` there.
-        emulator: what starts its programs: + program + arguments. Empty where this machine is one.
+        emulator: what starts its programs: + program + arguments.
         module: the checkout's orin_llm/_native for it.
         tools: what the names of compilers and binutils for it begin with: `aarch64-linux-gnu-`.
         building: variables for a build with scripts/native or setup.py under its Python.

@@ -23,6 +23,9 @@ PACKAGES = ("python3-minimal", "libpython3-stdlib", "libpython3-dev", "libgomp1"
 
 TRIPLET = "aarch64-linux-gnu"
 
+# As an Arm system shows the emulated processor; an emulator may show this machine's.
+_CPUINFO = Path(__file__).with_name("cpuinfo")
+
 # The hooks of some containers clean the system's folders.
 _CONFIGURATION = """\
 APT::Architecture "arm64";
@@ -69,6 +72,7 @@ def python_name(root: Path) -> str:
 def _key() -> str:
     release = platform.freedesktop_os_release()
     inputs = [release.get("ID"), release.get("VERSION_ID"), PACKAGES, _CONFIGURATION]
+    inputs.append(_CPUINFO.read_text())
     return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
@@ -94,6 +98,8 @@ def _fetch(folder: Path) -> list[Path]:
 def _unpack(packages: Sequence[Path], root: Path) -> None:
     for package in packages:
         _run(["dpkg-deb", "--extract", str(package), str(root)])
+    (root / "proc").mkdir(exist_ok=True)
+    shutil.copy(_CPUINFO, root / "proc/cpuinfo")
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # newer releases have a package do that
     # Python's headers include one that a compiler for another system does not look for in `root`.
