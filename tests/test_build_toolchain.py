@@ -75,6 +75,18 @@ def test_whatever_changes_the_libraries_changes_the_key(tools: Toolchain, tmp_pa
     assert base.key() == build(tools).key()
 
 
+@pytest.mark.parametrize("name", ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "CUDAHOSTCXX"])
+def test_what_nvcc_reads_from_its_environment_changes_the_key_of_a_build_with_cuda(
+    tools: Toolchain, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    cuda = CudaPlan(True, "", "/usr/local/cuda/bin/nvcc", "12.6", "87-real")
+    monkeypatch.delenv(name, raising=False)
+    without, cpu = build(tools, cuda).key(), build(tools).key()
+    monkeypatch.setenv(name, "-ccbin=g++-12")
+    assert build(tools, cuda).key() != without
+    assert build(tools).key() == cpu
+
+
 def test_what_changes_nothing_in_the_libraries_keeps_the_key(tools: Toolchain) -> None:
     elsewhere = replace(tools, cmake="/opt/cmake", ninja="/opt/ninja", ccache="/opt/ccache")
     assert build(elsewhere).key() == build(tools).key()

@@ -114,6 +114,13 @@ def test_the_driver_here_says_nothing_of_a_gpu_elsewhere(
     assert plan_cuda().enabled
 
 
+def test_it_says_so_of_an_orin_that_names_its_own_gpu(machine: Machine) -> None:
+    machine.has_driver("12.6")
+    machine.add_nvcc("13.0")
+    machine.set("ORIN_LLM_CUDA_ARCH", "87-real")
+    assert "newer driver than the one here" in refusal()
+
+
 def test_one_without_cublas_as_pip_and_conda_have_it_gives_way(machine: Machine) -> None:
     machine.add_nvcc("12.8", compile=NO_CUBLAS)
     own = machine.add_nvcc("12.6", to=machine.local / "cuda")
