@@ -26,7 +26,7 @@ def machine(folder: Path, python: str = "exit 1") -> Emulated:
     path = folder / "python3"
     path.write_text(f"#!/bin/sh\n{python}\n")
     path.chmod(0o755)
-    return Emulated(folder, path, ("emulator",), folder / "module.so", "aarch64-linux-gnu-", {})
+    return Emulated(folder, path, ("echo",), folder / "module.so", "aarch64-linux-gnu-", {})
 
 
 def good(machine: Emulated) -> Found:
@@ -88,7 +88,10 @@ def test_a_failed_step_does_not_stop_the_others(
         "odd: failed (0 s) ZeroDivisionError: of a step",
         'wheel: done (0 s) programs 3, share 0.25, features ["neon"]',
     ]
-    steps = json.loads((tmp_path / "r.json").read_text())["steps"]
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["processor"] == "cortex-a76"
+    assert report["emulator"].startswith("echo")
+    steps = report["steps"]
     assert steps["core"]["error"] == "expected neon, found none"
     assert steps["wheel"]["found"]["share"] == 0.25
 
@@ -120,7 +123,7 @@ def answers(features: list[str]) -> str:
 def test_the_module_is_for_the_boards_processor_and_no_other(tmp_path: Path) -> None:
     right = ["neon", "dotprod", "fp16"]
     assert module(machine(tmp_path, answers(right)))["features"] == right
-    for wrong in (right[:2], [*right, "i8mm"]):
+    for wrong in (right[:2], [*right, "fp16fml"]):
         with pytest.raises(CheckFailed, match="the board has neon, dotprod, fp16"):
             module(machine(tmp_path, answers(wrong)))
 

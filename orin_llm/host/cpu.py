@@ -17,8 +17,8 @@ _FEATURES = {
     "sse4_2": "sse4.2", "avx": "avx", "avx2": "avx2", "fma": "fma", "f16c": "f16c", "bmi2": "bmi2",
     "avx_vnni": "avx_vnni", "avx512f": "avx512f", "avx512vbmi": "avx512_vbmi",
     "avx512_vnni": "avx512_vnni", "avx512_bf16": "avx512_bf16", "amx_int8": "amx_int8",
-    "asimd": "neon", "asimddp": "dotprod", "asimdhp": "fp16", "i8mm": "i8mm", "bf16": "bf16",
-    "sve": "sve",
+    "asimd": "neon", "asimddp": "dotprod", "asimdhp": "fp16", "asimdfhm": "fp16fml",
+    "i8mm": "i8mm", "bf16": "bf16", "sve": "sve",
 }  # fmt: skip
 # MIDR part numbers of implementer 0x41 (Arm).
 _ARM_PARTS = {

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from arm64_check.machine import emulated_machine
+from arm64_check.machine import PROCESSOR, emulated_machine
 from arm64_check.plan import STEPS
-from arm64_check.steps import CheckFailed, Emulated, Step
+from arm64_check.steps import ROOT, CheckFailed, Emulated, Step, run_program
 from native.errors import BuildError
 from orin_llm.errors import OrinError, UsageError
+from orin_llm.host.repository import commit
 
 PROGRAM = "scripts/arm64_check.sh"
 _EPILOG = """\
@@ -99,9 +100,12 @@ def check(arguments: argparse.Namespace) -> int:
     steps = chosen(arguments.steps)
     if arguments.json:
         arguments.json.touch()  # fails now rather than at the end
-    entries = run_steps(steps, emulated_machine())
+    machine = emulated_machine()
+    entries = run_steps(steps, machine)
     if arguments.json:
-        arguments.json.write_text(json.dumps({"steps": entries}, indent=2) + "\n")
+        version = run_program([machine.emulator[0], "--version"]).stdout.splitlines()[0]
+        facts = {"commit": commit(ROOT / "orin_llm"), "emulator": version, "processor": PROCESSOR}
+        arguments.json.write_text(json.dumps({**facts, "steps": entries}, indent=2) + "\n")
     return int(any(entry["status"] != "done" for entry in entries.values()))
 
 

@@ -1,4 +1,4 @@
-"""Steps that compile: the module, the programs of tests/core."""
+"""The step that builds the extension module for the board's processor."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 
 from arm64_check.steps import CheckFailed, Emulated, Found
 
-FEATURES = ["neon", "dotprod", "fp16"]  # of the Cortex-A78AE; it has no i8mm, bf16 and SVE
+FEATURES = ["neon", "dotprod", "fp16"]  # of the Cortex-A78AE, and no more of ours
 
 
 def module(machine: Emulated) -> Found:

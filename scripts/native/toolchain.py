@@ -39,6 +39,7 @@ FEATURES = {
     "__ARM_NEON": "neon",
     "__ARM_FEATURE_DOTPROD": "dotprod",
     "__ARM_FEATURE_FP16_VECTOR_ARITHMETIC": "fp16",
+    "__ARM_FEATURE_FP16_FML": "fp16fml",
     "__ARM_FEATURE_MATMUL_INT8": "i8mm",
     "__ARM_FEATURE_BF16_VECTOR_ARITHMETIC": "bf16",
     "__ARM_FEATURE_SVE": "sve",
