@@ -115,6 +115,15 @@ def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
     assert not said.out
 
 
+def test_an_interruption_is_told(three: list[Step], capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(machine: Emulated) -> Found:
+        raise KeyboardInterrupt
+
+    three[1] = Step("core", "run", interrupted)
+    assert program.main([]) == 130
+    assert "the next call goes on from here" in capsys.readouterr().err
+
+
 def answers(features: list[str]) -> str:
     info = json.dumps({"compiler": "c++ 12", "cpu_flags": features})
     return f"case \"$1\" in -c) echo '{info}' ;; esac"

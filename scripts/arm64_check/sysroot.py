@@ -113,6 +113,6 @@ def _run(command: Sequence[str]) -> None:
         said = "\n  ".join((done.stderr or done.stdout).strip().splitlines()[-6:])
         raise DeviceUnavailable(
             f"the emulated system's packages cannot be had: {command[0]} says\n  {said}\n"
-            "Needed: a network, 400 MB in ORIN_LLM_CACHE, and sources of apt that serve arm64, as"
+            "Needed: a network, 600 MB in ORIN_LLM_CACHE, and sources of apt that serve arm64, as"
             " Debian's do"
         )
