@@ -54,6 +54,11 @@ def only(folder: Path, *names: str) -> Path:
             {"FAKE_NVCC_LACKS": "cublas_v2.h"},
             ["no usable cuBLAS", "libcublas-dev-12-6"],
         ),
+        (
+            ("nvidia-smi", "nvcc"),
+            {"ORIN_LLM_CUDA_ARCH": "75"},
+            ["cannot be checked", "ORIN_LLM_CUDA_ARCH=75: expected 80 or newer"],
+        ),
     ],
 )
 def test_what_is_missing_is_said_before_anything_is_done(

@@ -73,7 +73,10 @@ def require_gpu() -> dict[str, str]:
 def _cuda_problem() -> str:
     """Why a build with CUDA cannot be made, or ""."""
     os.environ["ORIN_LLM_CUDA"] = "auto"  # also for what is started: a check without it is none
-    plan = plan_cuda()
+    try:
+        plan = plan_cuda()
+    except BuildError as problem:  # a wrong setting, or a board whose CUDA is not whole
+        return str(problem)
     return "" if plan.enabled else plan.why
 
 
