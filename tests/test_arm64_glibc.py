@@ -1,0 +1,66 @@
+"""What the module asks of a system's libraries is read from it; JetPack 6 has to have it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from arm64_check.glibc import UBUNTU_22_04, check
+from arm64_check.steps import CheckFailed
+from orin_llm import _native
+
+MODULE = Path(_native.__file__)
+
+pytestmark = pytest.mark.skipif(shutil.which("readelf") is None, reason="no readelf here")
+
+
+def test_the_module_asks_for_no_more_than_jetpack_6_has() -> None:
+    found = check(MODULE, "readelf")
+    assert str(found["GLIBC"]).startswith("2.") and str(found["GLIBCXX"]).startswith("3.4.")
+    libraries = found["libraries"]
+    assert isinstance(libraries, list)
+    assert {"libc.so.6", "libm.so.6", "libstdc++.so.6", "libgomp.so.1"} <= set(libraries)
+
+
+def test_versions_are_numbers_and_not_words() -> None:
+    """9 is older than 21, and 3.4.9 newer than 3.4."""
+    newest = str(check(MODULE, "readelf")["GLIBCXX"])
+    assert int(newest.split(".")[2]) > 9
+
+
+@pytest.mark.parametrize(("family", "symbol"), [("GLIBC", "printf"), ("GOMP", "GOMP_parallel")])
+def test_the_symbol_that_asks_for_more_is_named(family: str, symbol: str) -> None:
+    limits = {**UBUNTU_22_04, family: "0.1"}
+    with pytest.raises(CheckFailed, match=rf"{symbol}.* asks for {family}_.*; JetPack 6 has 0.1"):
+        check(MODULE, "readelf", limits)
+
+
+def test_what_the_table_does_not_know_is_too_new() -> None:
+    limits = {family: value for family, value in UBUNTU_22_04.items() if family != "CXXABI"}
+    with pytest.raises(CheckFailed, match=r"asks for CXXABI_.*; JetPack 6 has none of them"):
+        check(MODULE, "readelf", limits)
+
+
+def compiled(folder: Path, source: str, *flags: str) -> Path:
+    library = folder / "library.so"
+    command = ["cc", "-shared", "-fPIC", "-xc", "-", "-o", str(library), *flags]
+    subprocess.run(command, input=source, text=True, check=True)
+    return library
+
+
+def test_a_library_that_a_fresh_system_may_lack_is_named(tmp_path: Path) -> None:
+    other = compiled(tmp_path, "int other() { return 1; }", "-Wl,-soname,libother.so.2")
+    other.rename(tmp_path / "libother.so")
+    source = '#include <stdio.h>\nint other(); int f() { return puts("") + other(); }'
+    library = compiled(tmp_path, source, f"-L{tmp_path}", "-lother")
+    with pytest.raises(CheckFailed, match=r"needs libother\.so\.2"):
+        check(library, "readelf")
+
+
+def test_a_file_without_versions_shows_nothing(tmp_path: Path) -> None:
+    library = compiled(tmp_path, "int one() { return 1; }", "-nostdlib")
+    with pytest.raises(CheckFailed, match="shows no libraries with versions"):
+        check(library, "readelf")
