@@ -83,6 +83,13 @@ def test_a_trace_that_cannot_be_read_says_what_to_do(tmp_path: Path) -> None:
         read_trace(tmp_path)
 
 
+def test_what_csv_cannot_read_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text(f"{','.join(FIELDS)}\n0,1,1\n0,1,{'1' * 200_000}\n")
+    with pytest.raises(UsageError, match=r"trace, line 3: no CSV: field larger than"):
+        read_trace(path)
+
+
 @in_one_folder
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_trace_or_a_usage_error(tmp_path: Path, data: bytes) -> None:

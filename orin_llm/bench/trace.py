@@ -62,14 +62,17 @@ def _json_rows(text: str, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def _csv_rows(text: str, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     reader = csv.DictReader(io.StringIO(text), skipinitialspace=True)
-    missing = set(FIELDS) - set(reader.fieldnames or ())
-    if missing:
-        raise UsageError(
-            f"{path}: no column {', '.join(sorted(missing))}: expected CSV whose first line names "
-            f"{', '.join(FIELDS)}, or one JSON object a line"
-        )
-    for row in reader:
-        yield f"{path}, line {reader.line_num}", row
+    try:
+        missing = set(FIELDS) - set(reader.fieldnames or ())
+        if missing:
+            raise UsageError(
+                f"{path}: no column {', '.join(sorted(missing))}: expected CSV whose first line "
+                f"names {', '.join(FIELDS)}, or one JSON object a line"
+            )
+        for row in reader:
+            yield f"{path}, line {reader.line_num}", row
+    except csv.Error as error:  # such as a NUL before Python 3.11
+        raise UsageError(f"{path}, line {reader.line_num}: no CSV: {error}") from None
 
 
 def _request(row: Mapping[str, Any], where: str) -> TracedRequest:
