@@ -48,7 +48,15 @@ def ensure_root(cache: Path) -> Path:
     Raises:
         DeviceUnavailable: apt has no such packages, or they cannot be had.
     """
-    done = cache / f"root-{_key()}"
+    root = _ensure_packages(cache / f"root-{_key()}")
+    shown, text = root / "proc/cpuinfo", _CPUINFO.read_text()
+    if not shown.exists() or shown.read_text() != text:
+        shown.parent.mkdir(exist_ok=True)
+        shown.write_text(text)
+    return root
+
+
+def _ensure_packages(done: Path) -> Path:
     if done.exists():
         os.utime(done)  # what is not used for long is removed
         return done
@@ -60,7 +68,7 @@ def ensure_root(cache: Path) -> Path:
             os.utime(partial / "root")  # which has the date of a package
             os.rename(partial / "root", done)
             shutil.rmtree(partial)
-            remove_unused(cache, days=30)
+            remove_unused(done.parent, days=30)
     return done
 
 
@@ -72,7 +80,6 @@ def python_name(root: Path) -> str:
 def _key() -> str:
     release = platform.freedesktop_os_release()
     inputs = [release.get("ID"), release.get("VERSION_ID"), PACKAGES, _CONFIGURATION]
-    inputs.append(_CPUINFO.read_text())
     return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
@@ -98,8 +105,6 @@ def _fetch(folder: Path) -> list[Path]:
 def _unpack(packages: Sequence[Path], root: Path) -> None:
     for package in packages:
         _run(["dpkg-deb", "--extract", str(package), str(root)])
-    (root / "proc").mkdir(exist_ok=True)
-    shutil.copy(_CPUINFO, root / "proc/cpuinfo")
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # newer releases have a package do that
     # Python's headers include one that a compiler for another system does not look for in `root`.
