@@ -64,6 +64,8 @@ def redacted(text: str, *secrets: Secret) -> str:
         ("Serial Number: AB12-9", "Serial Number: <serial-1>"),
         ("ecid=0x8001234470", "ecid=<chip-1>"),
         ("hostname: somebox", "hostname: <host-1>"),
+        (r"'\nzora\u00021423922012345\tx'", r"'\n<user-1>\u0002<serial-1>\tx'"),
+        ("\x1b[32mzora\x1b[0m", "\x1b[32m<user-1>\x1b[0m"),
         ("https://me:pw@pypi.corp.net/simple", "https://<token-1>@<host-1>/simple"),
         ("HF_TOKEN hf_abcdefghijklmnopqrst", "HF_TOKEN <token-1>"),
         ("Authorization: Bearer abc.def-ghi", "Authorization: Bearer <token-1>"),
@@ -250,8 +252,9 @@ def test_a_planted_number_is_never_there_after(
 def test_a_planted_name_is_never_there_after(
     secret: Secret, before: str, after: str, how: int
 ) -> None:
-    text = f"{before} {written(secret, how)} {after}"
-    assert not has(redacted(text, secret, *SECRETS), secret.value)
+    for escape in (" ", "\\n", "\\t", "\\u00e9", "\\x02", "\x1b[1m"):
+        text = f"{before}{escape}{written(secret, how)} {after}"
+        assert not has(redacted(text, secret, *SECRETS), secret.value)
 
 
 @st.composite
@@ -269,7 +272,12 @@ def by_pattern(draw: st.DrawFn) -> str:
     return str(draw(st.uuids())) if kind == "uuid" else draw(mails())
 
 
-@given(by_pattern(), st.sampled_from(["", " ", "(", "x=", "\n", '"']), TEXTS, st.booleans())
+@given(
+    by_pattern(),
+    st.sampled_from(["", " ", "(", "x=", "\n", '"', "\\n", "\x1b[1m"]),
+    TEXTS,
+    st.booleans(),
+)
 @settings(max_examples=400, deadline=None)
 def test_what_looks_like_an_address_is_never_there_after(
     value: str, before: str, around: str, is_json: bool

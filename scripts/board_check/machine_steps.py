@@ -19,7 +19,7 @@ from orin_llm.device.stamp import read_stamp
 NEEDED = ("asimd", "asimdhp", "fphp", "asimddp")
 LACKING = ("i8mm", "bf16", "sve", "asimdfhm")
 _GLIBC = (2, 35)  # of JetPack 6
-_IDLE_S = 5.0
+_IDLE_S = 3.0
 _BOARD = "this is no Jetson: "
 
 

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from board_check.secret import begins
+
 Found = re.Match[str]
 
 
@@ -25,6 +27,7 @@ def _pattern(kind: str, text: str, meant: Callable[[Found], bool] = lambda found
 
 _OCTET = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _HEX = "[0-9a-f]"
+_LETTER = r"(?<![^\W_])"  # none before
 _UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
 # Before a version of four parts, which is written like an address.
 _VERSION = re.compile(
@@ -97,20 +100,23 @@ PATTERNS = (
         r"(?<![\w.+-])(?P<value>[\w+-][\w.+-]*@(?:[\w-]+\.)+[^\W\d_]{2,})(?![\w-])",
         _is_mail,
     ),
-    _pattern("uuid", rf"(?<![^\W_])(?P<value>(?:(?:GPU|MIG|DLA)-)?{_UUID})(?![^\W_])"),
+    _pattern("uuid", rf"{begins(_LETTER)}(?P<value>(?:(?:GPU|MIG|DLA)-)?{_UUID})(?![^\W_])"),
     _pattern(
         "mac",
-        rf"(?<![^\W_])(?<![0-9a-f][:-])(?P<value>{_HEX}{{2}}(?:([:-]){_HEX}{{2}})"
+        rf"{begins(_LETTER)}(?<![0-9a-f][:-])(?P<value>{_HEX}{{2}}(?:([:-]){_HEX}{{2}})"
         rf"(?:\2{_HEX}{{2}}){{4,18}})(?![^\W_])(?!:{_HEX})",
         _is_mac,
     ),
     _pattern(
         "ip",
-        r"(?<![\w:.])(?P<value>(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:]*(?:[0-9a-f]|::)(?:\.\d+){0,3})(?!\w)",
+        begins(r"(?<![\w:.])") + r"(?P<value>(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:]*"
+        r"(?:[0-9a-f]|::)(?:\.\d+){0,3})(?!\w)",
         _is_address_6,
     ),
     _pattern(
-        "ip", rf"(?<![\w.])(?<!\d-)(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?![\w]|\.\d)", _is_address
+        "ip",
+        begins(r"(?<![\w.])(?<!\d-)") + rf"(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?!\w|\.\d)",
+        _is_address,
     ),
     _pattern(
         "host", r"(?<=://)(?P<value>[a-z0-9-]+(?:\.[a-z0-9-]+)*)(?=[:/\s\"')]|$)", _is_private_host

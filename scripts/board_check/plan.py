@@ -26,7 +26,7 @@ def all_steps(target: Target) -> list[Step]:
 
     return [
         Step("facts", "what the machine is", partial(facts, target), 90, 5, 0),
-        Step("idle", "tegrastats at rest", partial(idle, target), 20, 6 * on_board, 0),
+        Step("idle", "tegrastats at rest", partial(idle, target), 20, 4 * on_board, 0),
         Step("build", "the program for this machine", partial(build, target), 3600, build_s, 0),
         Step("doctor", "what keeps it slow", partial(doctor, target), 120, 10, 1, _BUILT),
         Step("monitor", "one look at all sensors", partial(monitor, target), 60, 4, 1, _BUILT),

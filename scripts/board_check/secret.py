@@ -25,6 +25,7 @@ KINDS = {
     "path": "folders of users, of the checkout and of models",
 }
 NAMES = ("host", "user", "name", "ssid")  # are words of a language, or look like one
+_ESCAPES = (r"\\[abfnrtv0]", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]{4}", r"\[m", r"\[\dm", r"\[\d\dm")
 _FEWEST = 3  # characters of a name that is looked for wherever it stands
 _SURE = 8  # characters of a number that is looked for within longer words, too
 _JUNK = re.compile(
@@ -75,13 +76,18 @@ class Secret:
         if self.kind == "path":
             return "", r"(?![^\W_])"
         if value.replace(".", "").isdecimal():  # no part of a longer number, or address
-            return r"(?<![0-9])(?<![0-9]\.)", r"(?!\.?[0-9])"
+            return begins(r"(?<![0-9])(?<![0-9]\.)"), r"(?!\.?[0-9])"
         if self.is_name:  # digits may follow: maria2
             return (
-                r"(?<![^\W\d_])" + (r"(?<!\d)" if value[0].isdigit() else ""),
+                begins(r"(?<![^\W\d_])" + (r"(?<!\d)" if value[0].isdigit() else "")),
                 r"(?![^\W\d_])" + (r"(?!\d)" if value[-1].isdigit() else ""),
             )
-        return ("", "") if self.is_sure else (r"(?<![^\W_])", r"(?![^\W_])")
+        return ("", "") if self.is_sure else (begins(r"(?<![^\W_])"), r"(?![^\W_])")
+
+
+def begins(border: str) -> str:
+    """Where a word begins: also behind an escape, whose last character looks like one of it."""
+    return f"(?:{border}|{'|'.join(f'(?<={escape})' for escape in _ESCAPES)})"
 
 
 def _written(secret: Secret) -> Iterator[str]:

@@ -75,6 +75,7 @@ def _measured(name: str, target: Target, context: Context, *sizes: str) -> Found
         "bench", "single", "--no-profile", "-m", name, *sizes, "-o", "json", "-q"
     )
     lines = target.collected / f"tegrastats.{context.name}.txt"
+    load: dict[str, Any] = {}
     with recording(target, lines) as is_recorded:
         done = context.need(command)
     report: dict[str, Any] = json.loads(done.out)
@@ -86,8 +87,8 @@ def _measured(name: str, target: Target, context: Context, *sizes: str) -> Found
     said = "; ".join(map(_speed, report["results"]))
     if is_recorded:
         load = what_lines_say(target, lines, under_load=True)
-        said, checks = f"{said}; at most {load['said']}", checks + load["checks"]
-    return judged(said, checks)
+        said, checks = f"{said}; at most {load.pop('said')}", checks + load.pop("checks")
+    return judged(said, checks, **load)
 
 
 def _speed(result: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -16,6 +17,8 @@ from orin_llm.device.board import read_board
 from orin_llm.device.tegrastats_line import parse_tegrastats
 
 _INTERVAL_MS = 500
+_FIRST_LINE_S = 3.0
+_TOLD = ("cores", "gpu_percent", "ram_used_bytes", "temperatures_c", "power_w")
 _END_S = 2.0
 
 
@@ -36,9 +39,17 @@ def recording(target: Target, path: Path) -> Iterator[bool]:
             start_new_session=True,
         )
         try:
+            _wait_for_a_line(path, process)
             yield True
         finally:
             _end(process)
+
+
+def _wait_for_a_line(path: Path, process: subprocess.Popen[bytes]) -> None:
+    """It takes a moment to print; what is measured may take less."""
+    end = time.monotonic() + _FIRST_LINE_S
+    while not path.stat().st_size and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -53,17 +64,21 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def what_lines_say(target: Target, path: Path, *, under_load: bool = False) -> dict[str, Any]:
     """Arguments for `judged`: whether all is understood, clocks and power."""
     module = read_board(target.root).module
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    readings = [parse_tegrastats(line, 0.0, module) for line in lines if line.strip()]
-    unknown = sorted({word for reading in readings for word in reading.unknown})
+    text = path.read_text(errors="replace") if path.exists() else ""
+    lines = text.rpartition("\n")[0].splitlines()  # without one that is cut off
+    readings = [parse_tegrastats(line, 0.0, module) for line in lines]
+    unread = sorted({word for reading in readings for word in reading.unknown})
+    missing = [
+        name for name in _TOLD if any(getattr(one, name) in (None, (), {}) for one in readings)
+    ]
     emc = max((r.emc_mhz for r in readings if r.emc_mhz is not None), default=None)
     watts = max((r.power_w for r in readings if r.power_w is not None), default=None)
     gpu = max((r.gpu_percent for r in readings if r.gpu_percent is not None), default=None)
     checks = [
-        check("tegrastats prints lines, and every word of them is understood",
-              bool(readings) and not unknown, " ".join(unknown) or f"{len(readings)} lines",
-              "send the archive: the lines are in it"),
-        check("power can be read", watts is not None, f"{watts} W", "send the archive"),
+        check("lines of tegrastats tell cores, GPU, memory, temperatures and power",
+              bool(readings) and not missing,
+              f"{len(readings)} lines without {', '.join(missing)}" if missing or not readings
+              else f"{len(readings)} lines", "send the archive: the lines are in it"),
     ]  # fmt: skip
     if under_load and module and module.emc_max_mhz:
         # Without root tegrastats leaves the memory's clock out.
@@ -74,4 +89,5 @@ def what_lines_say(target: Target, path: Path, *, under_load: bool = False) -> d
         )  # fmt: skip
     parts = [f"GPU {gpu:.0f} %" if gpu is not None else "", f"EMC {emc:.0f} MHz" if emc else ""]
     parts.append(f"{watts:.1f} W" if watts is not None else "")
-    return {"said": ", ".join(filter(None, parts)), "checks": checks}
+    said = ", ".join(filter(None, parts))
+    return {"said": said, "checks": checks, "words_that_are_not_read": unread}
