@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from gguf_bytes import (
     u32,
 )
 from greedy import greedy_text
-from load_support import make_cold, stopped_loads
+from load_support import make_cold, needs_populating, stopped_loads
 from models_support import write_split_model
 from processes import CLI
 
@@ -63,6 +65,14 @@ def left_of(path: Path) -> tuple[int, int, int]:
         len(os.listdir("/proc/self/fd")),
         maps.count(path.name),
     )
+
+
+def assert_nothing_is_left(path: Path, before: tuple[int, int, int]) -> None:
+    """A thread that was joined may be listed a moment longer."""
+    end = time.monotonic() + 10
+    while any(map(operator.gt, left := left_of(path), before)) and time.monotonic() < end:
+        time.sleep(0.001)
+    assert not any(map(operator.gt, left, before)), (left, before)
 
 
 def in_blocks(name: str, size: tuple[int, ...]) -> Tensor:
@@ -127,7 +137,9 @@ def test_progress_is_in_bytes_and_ends_at_all_of_them(synth: Path, way: dict[str
     assert heard[-1] == 1.0
     assert heard == sorted(heard)
     assert len(set(heard)) >= 3  # the file is more than one piece
-    assert report["bytes"] == sum(t.nbytes for t in _native.check_gguf(synth).tensors)
+    tensors = {t.name: t.nbytes for t in _native.check_gguf(synth).tensors}
+    # Where the processor repacks Q6_K, a table that is the output matrix, too, is loaded twice.
+    assert report["bytes"] - sum(tensors.values()) in (0, tensors["token_embd.weight"])
 
 
 @each_way
@@ -137,7 +149,7 @@ def test_a_load_can_be_stopped_whenever_progress_is_told_and_leaves_nothing(
     load(synth, way)
     before = left_of(synth)
     for _ in stopped_loads(lambda progress: load(synth, way, progress)):
-        assert left_of(synth) == before
+        assert_nothing_is_left(synth, before)
 
 
 @each_way
@@ -145,6 +157,8 @@ def test_a_model_in_parts_is_loaded_whole(tmp_path: Path, way: dict[str, bool]) 
     paths = write_split_model(tmp_path)
     header = _native.check_gguf(paths[0])
     assert load(paths[0], way).load_report["bytes"] == sum(t.nbytes for t in header.tensors)
+    if not way:
+        needs_populating(tmp_path)
     # Where the second part is cut while the first is read, the second is named.
     with pytest.raises(ModelFileError, match="ends at byte") as caught:
         load(paths[0], way, lambda _: os.truncate(paths[1], 4096))
@@ -163,7 +177,7 @@ def test_a_file_that_shrinks_while_it_is_read_is_an_error_that_names_file_and_of
         load(path, way, lambda _: os.truncate(path, end))
     assert caught.value.path == str(path)
     assert caught.value.offset == end
-    assert left_of(path) == before
+    assert_nothing_is_left(path, before)
 
 
 @pytest.mark.parametrize("use_mmap", [True, False])
@@ -186,7 +200,7 @@ def test_a_tensor_with_a_value_that_is_not_finite_is_refused_where_that_is_check
         load(path, {"use_mmap": use_mmap, "check_tensors": True})
     assert caught.value.field == tensor.name
     assert caught.value.offset == tensor.offset + tensor.nbytes - block
-    assert left_of(path) == before
+    assert_nothing_is_left(path, before)
 
 
 def test_what_is_not_cached_is_read_around_the_page_cache_unless_it_is_mapped(
