@@ -72,7 +72,7 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for row in reader:
             yield f"{path}, line {reader.line_num}", row
     except csv.Error as error:  # such as a NUL before Python 3.11
-        raise UsageError(f"{path}, line {reader.line_num}: no CSV: {error}") from None
+        raise UsageError(f"{path}, line {reader.reader.line_num}: no CSV: {error}") from None
 
 
 def _request(row: Mapping[str, Any], where: str) -> TracedRequest:
