@@ -5,6 +5,8 @@ from __future__ import annotations
 from arm64_check.build import module
 from arm64_check.core import core
 from arm64_check.glibc import glibc
+from arm64_check.greedy import greedy
+from arm64_check.parity import parity
 from arm64_check.resolve import resolve
 from arm64_check.steps import Step
 from arm64_check.wheel import wheel
@@ -15,4 +17,6 @@ STEPS = [
     Step("wheel", "build a wheel, install it and have it answer", wheel),
     Step("glibc", "hold what the module asks of libraries against JetPack 6", glibc),
     Step("resolve", "let pip choose wheels for JetPack 6 and 7", resolve, needs_module=False),
+    Step("parity", "hold each hook to its reference", parity),
+    Step("greedy", "write what this machine writes", greedy),
 ]

@@ -1,0 +1,73 @@
+"""Each hook beside its reference, under the emulated Python: the tests that say so, as they are."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from arm64_check.steps import WORK, CheckFailed, Emulated, Found
+from native.toolchain import jobs
+
+# What is held to a reference -> the files in tests/ that do it.
+PARITY: Mapping[str, Sequence[str]] = {
+    "custom op": ("test_custom_op_dispatch",),
+    "RoPE": ("test_rope_table", "test_rope_store_match"),
+    "pages and attention": ("test_paged_attention", "test_engine_paged_models"),
+    "sampling": ("test_sampling", "test_sampling_draws"),
+    "KV types": ("test_kv_types",),
+    "loader": ("test_loader_load", "test_loader_reader", "test_loader_not_finite"),
+    "imatrix": ("test_imatrix_collect",),
+}
+
+# Tests that build programs with this machine's compiler and sanitizers; the step `core` runs these.
+NOT_EMULATED = ("test_threads_do_not_race", "test_memory_is_not_overrun", "test_plans_cover")
+
+
+def parity(machine: Emulated) -> Found:
+    """The step: figures by hook."""
+    files = [f"tests/{name}.py" for names in PARITY.values() for name in names]
+    report = WORK / "parity.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    left_out = f"not ({' or '.join(NOT_EMULATED)})"
+    pytest = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(jobs()), "-k", left_out)
+    done = machine.run([*pytest, f"--junit-xml={report}", *files], check=False)
+    if not report.exists():
+        said = "\n  ".join((done.stderr or done.stdout).strip().splitlines()[-6:])
+        raise CheckFailed(
+            f"pytest ended by exit status {done.returncode} and reports nothing:\n  {said}"
+        )
+    return read_report(report, PARITY)
+
+
+def read_report(path: Path, parity: Mapping[str, Sequence[str]]) -> Found:
+    """Passed and skipped tests of each hook, these by their reason.
+
+    Raises:
+        CheckFailed: tests have failed, or none of a file has run.
+    """
+    passed: Counter[str] = Counter()
+    skipped: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    failed = []
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        file = (case.get("classname") or case.get("name") or "").rpartition(".")[2]
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed.append(f"{file}.py::{case.get('name')}")
+        elif (skip := case.find("skipped")) is not None:
+            skipped[file][skip.get("message") or "no reason"] += 1
+        else:
+            passed[file] += 1
+    idle = [file for files in parity.values() for file in files if not passed[file]]
+    if failed:
+        raise CheckFailed("\n  ".join([f"{len(failed)} tests failed on Arm:", *failed]))
+    if idle:
+        raise CheckFailed(f"no test of these files has run: {', '.join(idle)}")
+    return {
+        hook: {
+            "passed": sum(passed[file] for file in files),
+            "skipped": dict(sum((skipped[file] for file in files), Counter())),
+        }
+        for hook, files in parity.items()
+    }
