@@ -68,6 +68,10 @@ echo build >>"$FAKE/calls"
 cat "$FAKE/log"
 exit "$(cat "$FAKE/build.status" 2>/dev/null || echo 0)"
 """
+_SANITIZE = """#!/bin/sh
+echo sanitize >>"$FAKE/calls"
+for test in tests/core/test_*.cpp; do echo "build/core/for/$(basename "$test" .cpp)"; done
+"""
 _GPU_CHECK = """#!/bin/sh
 echo gpu_check >>"$FAKE/calls"
 cp "$FAKE/gpu_check" "$2"
@@ -164,6 +168,8 @@ def make_checkout(folder: Path, board: boards.Jetson | None = None) -> Checkout:
     _program(folder / ".venv/bin/python", _PYTHON)
     _program(scripts / "build.sh", _BUILD)
     _program(scripts / "gpu_check.sh", _GPU_CHECK)
+    _program(scripts / "sanitize.sh", _SANITIZE)
+    (folder / "tests").symlink_to(ROOT / "tests")
     machine = boards.jetson(folder / "machine", board) if board else boards.pc(folder / "machine")
     checkout = Checkout(folder, machine)
     checkout.fake.mkdir()

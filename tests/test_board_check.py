@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,7 +31,7 @@ def test_a_board_in_order_passes_and_its_archive_has_lines_and_no_names(make: Ma
     done = checkout.run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert set(checkout.status().values()) == {"done"}
-    assert "14 passed, 0 failed, 0 not run" in done.stdout
+    assert "15 passed, 0 failed, 0 not run" in done.stdout
     assert "bench     its TTFT and TPOT: p512 n128: TTFT 88.1 ms, TPOT 5.25 ms" in done.stdout
     texts = checkout.archived()
     line = checkout.machine.root / "../bin/tegrastats.lines"
@@ -125,7 +126,7 @@ def test_a_build_that_fails_leaves_the_rest_not_run_and_an_archive(make: Make) -
     done = checkout.run()
     assert done.returncode == 1
     assert checkout.status() == {
-        "facts": "done", "idle": "done", "build": "failed",
+        "facts": "done", "idle": "done", "build": "failed", "programs": "done",
         **dict.fromkeys(
             ("doctor", "monitor", "setup", "model", "bench", "kernels", "engine", "greedy", "core",
              "large", "trace"), "skipped",
@@ -281,9 +282,18 @@ def test_a_python_that_is_too_old_is_told(make: Make, tmp_path: Path) -> None:
     assert done.returncode == 4 and "Python 3.8 is too old" in done.stderr
 
 
+def test_the_conductor_needs_no_package_that_the_build_would_bring() -> None:
+    variables = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/scripts"}
+    done = subprocess.run(
+        [sys.executable, "-S", "-m", "board_check", "--list"], env=variables,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stdout.startswith("facts"), done.stderr
+
+
 def test_the_steps_of_the_manual_are_those_that_there_are(make: Make) -> None:
     listed = make().run("--list").stdout.splitlines()
     manual = (ROOT / "docs/board-check.md").read_text()
-    assert len(listed) == 14
+    assert len(listed) == 15
     for line in listed:
         assert f"| `{line.split()[0]}`" in manual, line

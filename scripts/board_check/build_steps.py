@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import platform
+import re
 import time
 from typing import Any
 
@@ -11,7 +13,9 @@ from board_check.core_tests import CORE_TESTS
 from board_check.target import Target, check, judged
 from gpu_check.checks import read_junit
 from gpu_check.steps import ROOT, Context, Found, NotPossible, StepFailed
+from native.toolchain import NATIVE_FLAGS
 
+_RAN = re.compile(r"^build/core/\S+/(test_\w+)$", re.MULTILINE)
 _INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"
 _MISSING = "source scripts/system_packages.sh; missing_packages"
 _SHAPE = "1b"  # the smallest that scripts/gpu_check.sh makes
@@ -45,6 +49,21 @@ def _require_packages(target: Target, context: Context) -> None:
         raise StepFailed(
             f"system packages are missing: sudo apt-get install {' '.join(names)}, and then again"
         )
+
+
+def programs(target: Target, context: Context) -> Found:
+    """The step: the core's C++ programs, built for this processor. Threads that miss a barrier may
+    pass on x86 and in an emulator there, which keep the order of loads and stores; not here."""
+    begin = time.monotonic()
+    flags = NATIVE_FLAGS.get(platform.machine(), ())
+    done = context.need([str(ROOT / "scripts/sanitize.sh"), "for", *flags])
+    names = sorted(set(_RAN.findall(done.out)))
+    wanted = {path.stem for path in ROOT.glob("tests/core/test_*.cpp")}
+    missed = ", ".join(sorted(wanted - set(names)))
+    ran = check(
+        "every program has run", not missed, missed or f"{len(names)} programs", "send the archive"
+    )
+    return judged(f"{len(names)} programs in {time.monotonic() - begin:.0f} s", [ran])
 
 
 def core(target: Target, context: Context) -> Found:
