@@ -47,7 +47,6 @@ def test_the_root_is_made_once_and_kept_whatever_its_packages_dates(
 ) -> None:
     made = ensure_root(tmp_path / "cache")
     assert python_name(made) == "python3.11"
-    assert (made / "lib").resolve() == made / "usr/lib"
     headers = made / "usr/include/python3.11/aarch64-linux-gnu"
     assert os.readlink(headers) == "../aarch64-linux-gnu"
     assert read_cpu(made).features == ("neon", "dotprod", "fp16")
@@ -57,6 +56,14 @@ def test_the_root_is_made_once_and_kept_whatever_its_packages_dates(
     assert ensure_root(tmp_path / "cache") == made
     assert len(apt_log.read_text().splitlines()) == 2
     assert not list((tmp_path / "cache").glob("*.partial"))
+
+
+def test_the_loader_is_found_where_a_release_has_it_below_usr(
+    tmp_path: Path, apt_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_DPKG_MERGED", "1")
+    made = ensure_root(tmp_path / "cache")
+    assert (made / "lib").resolve() == made / "usr/lib"
 
 
 def test_apt_keeps_to_folders_of_its_own_and_runs_no_hook_of_the_system(tmp_path: Path) -> None:
