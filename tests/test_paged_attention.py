@@ -163,6 +163,39 @@ def test_what_is_no_number_in_an_attended_cell_shows_in_its_head_alone(kv, n_new
     assert np.isfinite(result[:, 2:]).all()
 
 
+@pytest.mark.parametrize("n_new", [1, 20])
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+def test_what_is_no_number_in_a_query_shows_in_its_head_alone(kv_type, n_new):
+    step = make_step(Model(2, 2, 64, 64, kv_type, kv_type), [Sequence(100, n_new)], 16, 10)
+    q = step.q.copy()
+    q[:, 1, 7], q[:, 2, 40] = np.nan, np.inf
+    result = replace(step, q=q).probe().run(2)
+    assert np.isnan(result[:, 1:3]).all()
+    assert np.isfinite(result[:, [0, 3]]).all()
+
+
+@pytest.mark.parametrize("kv_type", KV_TYPES)
+@pytest.mark.parametrize("size", [1e-25, 1e25])
+def test_queries_may_be_of_any_size(kv_type, size):
+    step = make_step(Model(2, 3, 64, 64, kv_type, kv_type), [Sequence(100, 1)], 16, 11)
+    sized = replace(step, q=step.q * np.float32(size), scale=step.scale / size)
+    assert error(sized.probe().run(2), step.exact()) < TOLERANCE
+    nothing = replace(step, q=step.q * np.float32(0.0))
+    assert error(nothing.probe().run(2), nothing.exact()) < TOLERANCE
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_sums_of_the_largest_whole_numbers_do_not_overflow(sign):
+    step = make_step(Model(1, 2, 64, 64, "q8_0", "f16"), [Sequence(63, 1)], 16, 12)
+    numbers = np.repeat(np.array([-128, 127, 1, 0], np.int8), 16)  # of the keys, one after another
+    for cell, number in zip(step.cells(0), numbers, strict=True):
+        blocks = step.k[cell].reshape(2, 34)
+        blocks[:, :2] = np.array([1e-3], np.float16).view(np.uint8)
+        blocks[:, 2:] = number.view(np.uint8)
+    step = replace(step, q=np.full_like(step.q, sign * 0.5))
+    assert error(step.probe().run(1), step.exact()) < TOLERANCE
+
+
 def compile_and_run(program: Path, *flags: str) -> None:
     compiler = shutil.which("g++")
     if compiler is None:

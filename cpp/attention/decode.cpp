@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "digits.h"
 #include "exponential.h"
 #include "kv_rows.h"
 #include "merge.h"
@@ -11,63 +12,61 @@ namespace orin::attention {
 
 namespace {
 
-constexpr int most_heads = 4;                               // processed together
-constexpr int n_accumulators = n_registers == 32 ? 16 : 8;  // leaves registers for the operands
-constexpr int most_keys = n_accumulators;                   // rows of K processed together
+constexpr int most_heads = 4;                                        // processed together
+constexpr int n_accumulators = n_registers == 32 ? 16 : 8;           // leaves registers for the operands
+constexpr int most_keys = values_read > lanes ? 8 : n_accumulators;  // rows of K processed together
 static_assert(tile % most_keys == 0 && tile % lanes == 0);
 
 // scores[head][key] = q[head]·K[key]. q: [n_heads] rows of dim values, q_stride apart; keys: n rows, up to a multiple
 // of most_keys; scores: [n_heads, tile]
+// Not inlined: among its callers' values it runs short of registers.
 template <typename Row, int n_heads>
-void score(const float * q, int64_t q_stride, int dim, const char * const * keys, int n, float * scores) {
-    constexpr int n_keys = n_accumulators / (n_heads == 3 ? 4 : n_heads);
+[[gnu::noinline]] void score(const float * q, int64_t q_stride, int dim, const char * const * keys, int n,
+                             float * scores) {
+    constexpr int n_keys = std::min(most_keys, n_accumulators / (n_heads == 3 ? 4 : n_heads));
     constexpr int n_sums = (n_heads * n_keys + lanes - 1) / lanes * lanes;
     for (int key = 0; key < n; key += n_keys) {
         Floats sums[n_sums] = {};
-        for (int i = 0; i < dim; i += lanes) {
-            Floats k[n_keys];
+        for (int i = 0; i < dim; i += values_read) {
+            Values k[n_keys];
 #pragma GCC unroll 16
             for (int j = 0; j < n_keys; ++j) {
                 k[j] = Row::load(keys[key + j], i);
             }
 #pragma GCC unroll 4
-            for (int h = 0; h < n_heads; ++h) {
-                const Floats x = load(q + h * q_stride + i);
+            for (int part = 0; part < vectors_read; ++part) {
+#pragma GCC unroll 4
+                for (int h = 0; h < n_heads; ++h) {
+                    const Floats x = load(q + h * q_stride + i + part * lanes);
 #pragma GCC unroll 16
-                for (int j = 0; j < n_keys; ++j) {
-                    sums[h * n_keys + j] += x * k[j];
+                    for (int j = 0; j < n_keys; ++j) {
+                        sums[h * n_keys + j] += x * k[j].of[part];
+                    }
                 }
             }
         }
-        float flat[n_sums];
-#pragma GCC unroll 16
-        for (int i = 0; i < n_sums; i += lanes) {
-            store(flat + i, sums_of(sums + i));
-        }
-#pragma GCC unroll 4
-        for (int h = 0; h < n_heads; ++h) {
-            std::memcpy(scores + h * tile + key, flat + h * n_keys, n_keys * sizeof(float));
-        }
+        store_sums<n_heads, n_keys>(sums, scores + key, tile);
     }
 }
 
-// values[head] = rescale[head] · values[head] + Σ weights[head][t] · V[t], for n_columns · lanes values from `column`.
-template <typename Row, int n_heads, int n_columns>
+// values[head] = rescale[head] · values[head] + Σ weights[head][t] · V[t], for n_reads · values_read from `column`.
+template <typename Row, int n_heads, int n_reads>
 void add_columns(const float * weights, const float * rescale, const char * const * rows, int n, int dim, int column,
                  float * values) {
+    constexpr int n_columns = n_reads * vectors_read;
     Floats sums[n_heads][n_columns] = {};
     for (int t = 0; t < n; ++t) {
-        Floats v[n_columns];
-#pragma GCC unroll 8
-        for (int c = 0; c < n_columns; ++c) {
-            v[c] = Row::load(rows[t], column + c * lanes);
+        Values v[n_reads];
+#pragma GCC unroll 4
+        for (int i = 0; i < n_reads; ++i) {
+            v[i] = Row::load(rows[t], column + i * values_read);
         }
 #pragma GCC unroll 4
         for (int h = 0; h < n_heads; ++h) {
             const float weight = weights[h * tile + t];
 #pragma GCC unroll 8
             for (int c = 0; c < n_columns; ++c) {
-                sums[h][c] += weight * v[c];
+                sums[h][c] += weight * v[c / vectors_read].of[c % vectors_read];
             }
         }
     }
@@ -85,12 +84,13 @@ void add_columns(const float * weights, const float * rescale, const char * cons
 template <typename Row, int n_heads>
 void add_values(const float * weights, const float * rescale, const char * const * rows, int n, int dim,
                 float * values) {
-    constexpr int wide = n_registers == 32 || n_heads <= 2 ? 4 : 2;
+    constexpr int n_reads = (n_registers == 32 || n_heads <= 2 ? 4 : 2) / vectors_read;
+    constexpr int wide = n_reads * values_read;
     int column = 0;
-    for (; column + wide * lanes <= dim; column += wide * lanes) {
-        add_columns<Row, n_heads, wide>(weights, rescale, rows, n, dim, column, values);
+    for (; column + wide <= dim; column += wide) {
+        add_columns<Row, n_heads, n_reads>(weights, rescale, rows, n, dim, column, values);
     }
-    for (; column < dim; column += lanes) {
+    for (; column < dim; column += values_read) {
         add_columns<Row, n_heads, 1>(weights, rescale, rows, n, dim, column, values);
     }
 }
@@ -110,14 +110,41 @@ void with_heads(int n, Function && f) {
     }
 }
 
+// Q of some heads, as floats or as digits.
+struct Queries {
+    const float * at;
+    int64_t stride;
+};
+
+// Of all heads of an item.
+Queries queries(const PagedAttention & a, const Item & item, const Desk & desk) {
+    const int group = a.n_head / a.n_head_kv;
+    const float * q = a.q + item.block->token * a.q_token_stride + item.kv_head * group * a.q_head_stride;
+    return with_row_type(a.k_type, [&](auto row) -> Queries {
+        if constexpr (scored_by_digits<decltype(row)>) {
+            for (int head = 0; head < item.n_kv_heads * group; ++head) {
+                to_digits(q + head * a.q_head_stride, a.head_dim_k, desk.q + head * a.head_dim_k);
+            }
+            return {desk.q, a.head_dim_k};
+        } else {
+            return {q, a.q_head_stride};
+        }
+    });
+}
+
 // q: of the group's first head
-void score_all(const PagedAttention & a, const Desk & desk, const float * q, int n) {
+void score_all(const PagedAttention & a, const Desk & desk, const Queries & q, int n) {
     const int group = a.n_head / a.n_head_kv;
     with_row_type(a.k_type, [&](auto row) {
         for (int head = 0; head < group; head += most_heads) {
             with_heads(group - head, [&](auto n_heads) {
-                score<decltype(row), n_heads.value>(q + head * a.q_head_stride, a.q_head_stride, a.head_dim_k,
-                                                    desk.rows, n, desk.scores + head * tile);
+                const float * at = q.at + head * q.stride;
+                float * scores = desk.scores + head * tile;
+                if constexpr (scored_by_digits<decltype(row)>) {
+                    score_by_digits<decltype(row), n_heads.value>(at, q.stride, a.head_dim_k, desk.rows, n, scores);
+                } else {
+                    score<decltype(row), n_heads.value>(at, q.stride, a.head_dim_k, desk.rows, n, scores);
+                }
             });
         }
     });
@@ -168,7 +195,7 @@ void fetch(const HeadRows & head, int32_t position, int n, size_t bytes, const c
 }
 
 // One tile of one KV head. q, sums: of the group's first head
-void decode_tile(const PagedAttention & a, const KvHead & kv, const float * q, int32_t position, int n,
+void decode_tile(const PagedAttention & a, const KvHead & kv, const Queries & q, int32_t position, int n,
                  const Desk & desk, const Sums & sums) {
     kv.k.gather(position, n, (n + most_keys - 1) / most_keys * most_keys, desk.rows);
     score_all(a, desk, q, n);
@@ -185,6 +212,7 @@ void decode(const PagedAttention & a, const Item & item, const Desk & desk, cons
     const int group = a.n_head / a.n_head_kv;
     const int32_t token = item.block->token;
     start_sums(a, item, item.n_kv_heads * group, sums);
+    const Queries q = queries(a, item, desk);
     const KvHead first(a, a.rows[token], item.kv_head);
     for (int32_t position = item.begin; position < item.end; position += tile) {
         const int n = std::min(tile, item.end - position);
@@ -193,9 +221,9 @@ void decode(const PagedAttention & a, const Item & item, const Desk & desk, cons
         fetch(first.v, position, n, row_bytes(a.v_type, item.n_kv_heads * a.head_dim_v), desk.rows);
         for (int i = 0; i < item.n_kv_heads; ++i) {
             const int head = i * group;
-            const float * q = a.q + token * a.q_token_stride + (item.kv_head * group + head) * a.q_head_stride;
+            const Queries of_group = {q.at + head * q.stride, q.stride};
             const Sums of_head = {sums.max + head, sums.weights + head, sums.values + head * a.head_dim_v};
-            decode_tile(a, KvHead(a, a.rows[token], item.kv_head + i), q, position, n, desk, of_head);
+            decode_tile(a, KvHead(a, a.rows[token], item.kv_head + i), of_group, position, n, desk, of_head);
         }
     }
 }

@@ -1,112 +1,21 @@
-// How K and V lie in memory, and how they become floats.
+// How K and V lie in memory.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#elif defined(__aarch64__)
-#include <arm_neon.h>
-#endif
-
-#include "lanes.h"
 #include "paged_attention.h"
 
-namespace orin::attention {
-
-template <typename T>
-inline T read(const void * from) {
-    T value;
-    std::memcpy(&value, from, sizeof value);
-    return value;
-}
-
-#if defined(__AVX512F__)
-// With a mask of all lanes, as gcc 12 warns in its own header without (PR 105593); the instructions have none.
-inline Floats load_halves(const char * from) {
-    return _mm512_maskz_cvtph_ps(0xffff, read<__m256i>(from));
-}
-inline Floats fill_half(const char * from) {
-    return _mm512_maskz_cvtph_ps(0xffff, _mm256_set1_epi16(read<int16_t>(from)));
-}
-inline Ints load_signed_bytes(const char * from) {
-    return reinterpret_cast<Ints>(_mm512_maskz_cvtepi8_epi32(0xffff, read<__m128i>(from)));
-}
-inline Ints load_unsigned_bytes(const char * from) {
-    return reinterpret_cast<Ints>(_mm512_maskz_cvtepu8_epi32(0xffff, read<__m128i>(from)));
-}
-inline Floats load_high_halves(const char * from) {
-    return reinterpret_cast<Floats>(reinterpret_cast<Ints>(_mm512_maskz_cvtepu16_epi32(0xffff, read<__m256i>(from)))
-                                    << 16);
-}
-#elif defined(__AVX2__)
-inline Floats load_halves(const char * from) {
-    return _mm256_cvtph_ps(read<__m128i>(from));
-}
-inline Floats fill_half(const char * from) {
-    return _mm256_cvtph_ps(_mm_set1_epi16(read<int16_t>(from)));
-}
-inline Ints load_signed_bytes(const char * from) {
-    return reinterpret_cast<Ints>(_mm256_cvtepi8_epi32(_mm_cvtsi64_si128(read<int64_t>(from))));
-}
-inline Ints load_unsigned_bytes(const char * from) {
-    return reinterpret_cast<Ints>(_mm256_cvtepu8_epi32(_mm_cvtsi64_si128(read<int64_t>(from))));
-}
-inline Floats load_high_halves(const char * from) {
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(read<__m128i>(from)), 16));
-}
+#if defined(__AVX2__)
+#include "rows_x86.h"
 #elif defined(__aarch64__)
-inline Floats load_halves(const char * from) {
-    return vcvt_f32_f16(read<float16x4_t>(from));
-}
-inline Ints load_unsigned_bytes(const char * from) {
-    const uint8x8_t bytes = vreinterpret_u8_u32(vdup_n_u32(read<uint32_t>(from)));
-    return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(vmovl_u8(bytes))));
-}
-inline Ints load_signed_bytes(const char * from) {
-    const int8x8_t bytes = vreinterpret_s8_u32(vdup_n_u32(read<uint32_t>(from)));
-    return vmovl_s16(vget_low_s16(vmovl_s8(bytes)));
-}
-inline Floats fill_half(const char * from) {
-    return fill(static_cast<float>(read<__fp16>(from)));
-}
-inline Floats load_high_halves(const char * from) {
-    return vreinterpretq_f32_u32(vshll_n_u16(read<uint16x4_t>(from), 16));
-}
+#include "rows_neon.h"
 #else
 #error "paged attention needs AVX2 with F16C, AVX-512, or NEON"
 #endif
 
-// A row type reads `lanes` values of a row, from value i on. PRECOND: i % lanes == 0.
-struct F16Row {
-    static Floats load(const char * row, int i) { return load_halves(row + 2 * i); }
-};
-
-struct Bf16Row {
-    static Floats load(const char * row, int i) { return load_high_halves(row + 2 * i); }
-};
-
-// Blocks of 32 values: a scale (f16), then signed bytes.
-struct Q8Row {
-    static Floats load(const char * row, int i) {
-        const char * block = row + i / 32 * 34;
-        return fill_half(block) * __builtin_convertvector(load_signed_bytes(block + 2 + i % 32), Floats);
-    }
-};
-
-// Blocks of 32 values: a scale (f16), then 16 bytes; the low halves are the first 16 values plus 8, the high halves
-// the others.
-struct Q4Row {
-    static Floats load(const char * row, int i) {
-        const char * block = row + i / 32 * 18;
-        const Ints bytes = load_unsigned_bytes(block + 2 + i % 16);
-        const Ints values = ((bytes >> ((i & 16) / 4)) & 15) - 8;
-        return fill_half(block) * __builtin_convertvector(values, Floats);
-    }
-};
+namespace orin::attention {
 
 // Calls f with an object of the row type of `type`.
 template <typename Function>

@@ -6,6 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#if defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
 namespace orin::attention {
 
 #if defined(__AVX512F__)
@@ -25,10 +29,15 @@ inline constexpr int n_registers = 16;
 typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));
 typedef int32_t Ints __attribute__((vector_size(lanes * sizeof(int32_t))));
 
+template <typename T>
+inline T read(const void * from) {
+    T value;
+    std::memcpy(&value, from, sizeof value);
+    return value;
+}
+
 inline Floats load(const float * from) {
-    Floats v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
+    return read<Floats>(from);
 }
 
 inline void store(float * to, Floats v) {
@@ -52,6 +61,12 @@ inline Floats pick(Floats a, Floats b) {
 #endif
 }
 
+#if defined(__aarch64__)
+// Lane i: the sum of all lanes of v[i]. v: [lanes]
+inline Floats sums_of(const Floats * v) {
+    return vpaddq_f32(vpaddq_f32(v[0], v[1]), vpaddq_f32(v[2], v[3]));
+}
+#else
 // In every group of 2 · width lanes, a folded onto its first half and b onto its second.
 template <int width, int... lane>
 inline Floats fold_pair(Floats a, Floats b, std::integer_sequence<int, lane...>) {
@@ -68,6 +83,22 @@ inline Floats sums_of(const Floats * v) {
         // v[i] ends in lane i: bit `width` of i chooses between the two halves of this step.
         return fold_pair<lanes / 2 / width>(sums_of<2 * width>(v), sums_of<2 * width>(v + lanes / 2 / width),
                                             std::make_integer_sequence<int, lanes>{});
+    }
+}
+#endif
+
+// to[i][j]: the sum of all lanes of v[i * n_columns + j]. v: [n_rows * n_columns], up to whole lanes; to: rows of width
+template <int n_rows, int n_columns>
+inline void store_sums(const Floats * v, float * to, int width) {
+    constexpr int n = (n_rows * n_columns + lanes - 1) / lanes * lanes;
+    float flat[n];
+#pragma GCC unroll 16
+    for (int i = 0; i < n; i += lanes) {
+        store(flat + i, sums_of(v + i));
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < n_rows; ++i) {
+        std::memcpy(to + i * width, flat + i * n_columns, n_columns * sizeof(float));
     }
 }
 

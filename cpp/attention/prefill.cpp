@@ -1,6 +1,7 @@
 #include "prefill.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "exponential.h"
 #include "kv_rows.h"
@@ -46,8 +47,9 @@ void transpose_q(const PagedAttention & a, const Item & item, const Rows & rows,
 void to_floats(KvType type, const char * const * from, int n, int dim, float * to) {
     with_row_type(type, [&](auto row) {
         for (int t = 0; t < n; ++t) {
-            for (int i = 0; i < dim; i += lanes) {
-                store(to + t * dim + i, decltype(row)::load(from[t], i));
+            for (int i = 0; i < dim; i += values_read) {
+                const Values values = decltype(row)::load(from[t], i);
+                std::memcpy(to + t * dim + i, &values, sizeof values);
             }
         }
     });
