@@ -6,6 +6,7 @@ from arm64_check.build import module
 from arm64_check.core import core
 from arm64_check.glibc import glibc
 from arm64_check.greedy import greedy
+from arm64_check.instructions import instructions
 from arm64_check.parity import parity
 from arm64_check.resolve import resolve
 from arm64_check.steps import Step
@@ -19,4 +20,5 @@ STEPS = [
     Step("resolve", "let pip choose wheels for JetPack 6 and 7", resolve, needs_module=False),
     Step("parity", "hold each hook to its reference", parity),
     Step("greedy", "write what this machine writes", greedy),
+    Step("instructions", "count those of attention, ours and llama.cpp's", instructions),
 ]
