@@ -77,9 +77,15 @@ def test_on_an_orin_a_build_that_it_cannot_run_is_refused(machine: Machine, valu
 def test_an_architecture_that_nvcc_does_not_know_is_named(machine: Machine) -> None:
     machine.set("ORIN_LLM_CUDA_ARCH", "110-real")
     machine.add_nvcc(compile=UNKNOWN.format(name="110"))
-    why = plan_cuda().why
-    assert "nvcc 12.6" in why and "does not know the architecture 110" in why
-    assert "87-real" in why
+    with pytest.raises(BuildError, match=r"nvcc 12\.6 .*know the architecture 110.*87-real"):
+        plan_cuda()
+
+
+def test_who_names_a_gpu_gets_no_build_for_the_cpu(machine: Machine) -> None:
+    machine.set("ORIN_LLM_CUDA_ARCH", "87-real")
+    machine.add_nvcc(compile="exit 1")
+    with pytest.raises(BuildError, match="ORIN_LLM_CUDA_ARCH=87-real, but nvcc .* cannot compile"):
+        plan_cuda()
 
 
 def test_what_is_tried_is_compiled_for_what_is_chosen(machine: Machine) -> None:

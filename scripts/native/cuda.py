@@ -29,7 +29,7 @@ def plan_cuda() -> CudaPlan:
 
     Raises:
         BuildError: a setting is wrong, or something is missing: under `on`, and under `auto` on a
-            Jetson. Elsewhere `auto` builds for the CPU then.
+            Jetson or where ORIN_LLM_CUDA_ARCH names a GPU. Else `auto` builds for the CPU then.
     """
     mode = read_switch("ORIN_LLM_CUDA", ("auto", "on", "off"), default="auto")
     vmm = read_switch("ORIN_LLM_CUDA_VMM", ("on", "off"), default="on") == "on"
@@ -41,6 +41,8 @@ def plan_cuda() -> CudaPlan:
     except BuildError as missing:
         if mode == "on":
             raise BuildError(f"ORIN_LLM_CUDA=on, but {missing}") from None
+        if named := os.environ.get("ORIN_LLM_CUDA_ARCH"):
+            raise BuildError(f"ORIN_LLM_CUDA_ARCH={named}, but {missing}") from None
         if is_tegra():
             raise BuildError(
                 f"this is a Jetson, but {missing}."
