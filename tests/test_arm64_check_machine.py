@@ -13,6 +13,7 @@ import pytest
 from arm64_check import sysroot
 from arm64_check.environment import ensure_environment, make_environment, requirements
 from arm64_check.sysroot import PACKAGES, ensure_root, python_name
+from native.cleanup import remove_unused
 from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 
@@ -46,6 +47,7 @@ def test_the_root_is_made_once_and_kept_whatever_its_packages_dates(
     tmp_path: Path, apt_log: Path
 ) -> None:
     made = ensure_root(tmp_path / "cache")
+    remove_unused(tmp_path / "cache", days=30)
     assert python_name(made) == "python3.11"
     headers = made / "usr/include/python3.11/aarch64-linux-gnu"
     assert os.readlink(headers) == "../aarch64-linux-gnu"
