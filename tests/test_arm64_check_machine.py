@@ -43,11 +43,8 @@ def root(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_root_is_made_once_and_kept_whatever_its_packages_dates(
-    tmp_path: Path, apt_log: Path
-) -> None:
+def test_the_root_is_made_once_and_kept_while_it_is_used(tmp_path: Path, apt_log: Path) -> None:
     made = ensure_root(tmp_path / "cache")
-    remove_unused(tmp_path / "cache", days=30)
     assert python_name(made) == "python3.11"
     headers = made / "usr/include/python3.11/aarch64-linux-gnu"
     assert os.readlink(headers) == "../aarch64-linux-gnu"
@@ -55,7 +52,10 @@ def test_the_root_is_made_once_and_kept_whatever_its_packages_dates(
     asked = apt_log.read_text().splitlines()
     assert len(asked) == 2
     assert all(package in asked[1].split() for package in PACKAGES)
+    os.utime(made, (0, 0))
     assert ensure_root(tmp_path / "cache") == made
+    remove_unused(tmp_path / "cache", days=30)
+    assert made.exists()
     assert len(apt_log.read_text().splitlines()) == 2
     assert not list((tmp_path / "cache").glob("*.partial"))
 

@@ -49,6 +49,7 @@ def ensure_root(cache: Path) -> Path:
         DeviceUnavailable: apt has no such packages, or they cannot be had.
     """
     root = _ensure_packages(cache / f"root-{_key()}")
+    os.utime(root)  # packages bring a date of their own, and what is not used for long is removed
     shown, text = root / "proc/cpuinfo", _CPUINFO.read_text()
     if not shown.exists() or shown.read_text() != text:
         shown.parent.mkdir(exist_ok=True)
@@ -58,14 +59,12 @@ def ensure_root(cache: Path) -> Path:
 
 def _ensure_packages(done: Path) -> Path:
     if done.exists():
-        os.utime(done)  # what is not used for long is removed
         return done
     with build_lock(done.with_name(f"{done.name}.lock"), "packages of the emulated system"):
         if not done.exists():
             partial = done.with_name(f"{done.name}.partial")
             shutil.rmtree(partial, ignore_errors=True)
             _unpack(_fetch(partial / "apt"), partial / "root")
-            os.utime(partial / "root")  # which has the date of a package
             os.rename(partial / "root", done)
             shutil.rmtree(partial)
             remove_unused(done.parent, days=30)
