@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from arm64_check.build import module
 from arm64_check.core import core
+from arm64_check.disassembly import disassembly
 from arm64_check.glibc import glibc
 from arm64_check.greedy import greedy
 from arm64_check.instructions import instructions
@@ -16,6 +17,7 @@ STEPS = [
     Step("module", "build the extension module with the board's flags", module),
     Step("core", "run the C++ programs of tests/core", core, needs_module=False),
     Step("wheel", "build a wheel, install it and have it answer", wheel),
+    Step("disassembly", "hold hot loops to vector code of the board's processor", disassembly),
     Step("glibc", "hold what the module asks of libraries against JetPack 6", glibc),
     Step("resolve", "let pip choose wheels for JetPack 6 and 7", resolve, needs_module=False),
     Step("parity", "hold each hook to its reference", parity),
