@@ -181,9 +181,9 @@ void bind_engine(py::module_ & m) {
              })
         .def("cancel", [](const CompletionHandle & completion) { without_gil([&] { completion->cancel(); }); });
 
-    py::class_<RunnerHandle> runner(m, "Runner");
-    def_stepper_facts(runner);
-    runner
+    py::class_<RunnerHandle> handle(m, "Runner");
+    def_stepper_facts(handle);
+    handle
         .def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"),
              py::call_guard<py::gil_scoped_release>())
         .def_property_readonly("chunk_size",

@@ -148,8 +148,8 @@ EncodedRows encode(const Rows & logits, int32_t n_threads) {
 void bind_quality(py::module_ & m) {
     py::register_local_exception_translator(translate);
 
-    py::class_<RunnerHandle> runner(m, "WindowRunner");
-    runner.def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"))
+    py::class_<RunnerHandle> handle(m, "WindowRunner");
+    handle.def(py::init<std::shared_ptr<Model>, const EngineParams &>(), py::arg("model"), py::arg("params"))
         .def(
             "begin",
             [](RunnerHandle & runner, std::vector<int32_t> tokens, int32_t first, bool one_by_one) {
@@ -158,7 +158,7 @@ void bind_quality(py::module_ & m) {
             },
             py::arg("tokens"), py::kw_only(), py::arg("first"), py::arg("one_by_one"))
         .def("next_rows", &RunnerHandle::next_rows, py::arg("n"));
-    def_stepper_facts(runner);
+    def_stepper_facts(handle);
 
     m.def("token_nlls", &token_nlls, py::arg("logits"), py::arg("tokens"), py::kw_only(), py::arg("n_threads"));
     m.def(

@@ -32,7 +32,7 @@ struct HookConfig {
     ggml_backend_dev_t uploads_to = nullptr;  // inputs go there through pinned memory
     bool lane_slots = false;                  // a graph slot for each power of two of outputs
     SamplingSetup * sampling = nullptr;       // tokens are drawn there
-    std::optional<MatrixChoices> matrices;    // products of weights are computed as these say
+    std::optional<MatrixChoices> matrices{};  // products of weights are computed as these say
     ggml_backend_dev_t matrices_on = nullptr;
 };
 
