@@ -7,7 +7,7 @@
 //
 // With a sink, e^sink is added to the sum of the weights. Position t of a sequence lies in the cell
 // page · page_size + t % page_size, page = its block table's entry t / page_size. Only cells of attended positions are
-// read. K and V are read as they are stored; everything else is computed in float32.
+// read. K and V are read as they are stored; everything else is computed in float32, or as exactly (digits.h).
 #pragma once
 
 #include <cstddef>

@@ -30,7 +30,7 @@ struct Sums {
 struct Desk {
     Block * blocks;      // [n_tokens]
     const char ** rows;  // [tile]
-    float * q;           // [n_rows, head_dim_k], or transposed
+    float * q;           // [n_rows, head_dim_k], transposed or as digits
     float * scores;      // [n_rows, tile], or transposed
     float * k;           // [tile, head_dim_k]
     float * v;           // [tile, head_dim_v]
