@@ -324,6 +324,12 @@ def test_what_is_redacted_once_is_not_changed_again(text: str) -> None:
     assert used.redact(once) == once
 
 
+def test_a_name_like_a_kind_does_not_spoil_the_placeholders() -> None:
+    used = Redactor([SERIAL, Secret("user", "serial"), Secret("host", "user")], frozenset())
+    found = used.redact("1423922012345 serial user")
+    assert found == "<serial-1> <user-1> <host-1>" and used.redact(found) == found
+
+
 def test_the_same_value_has_the_same_placeholder_in_all_files() -> None:
     used = redactor()
     first = used.redact("1423922012345 10.1.2.3 zora")

@@ -42,7 +42,7 @@ def all_steps(target: Target) -> list[Step]:
              3, _WITH_MODEL),
         Step("programs", "the core's programs on this processor", partial(programs, target), 600,
              90, 3),
-        Step("core", "tests on this processor", partial(core, target), 600, 150, 4, _BUILT),
+        Step("core", "hooks beside their references", partial(core, target), 600, 150, 4, _BUILT),
         Step("large", "a large model's TTFT and TPOT", partial(large, target), 600,
              240 * is_large, 5 * is_large, _BUILT),
         Step("trace", "a short run, moment by moment", partial(trace, target), 120, 15, 3,
