@@ -15,7 +15,7 @@ PARITY: Mapping[str, Sequence[str]] = {
     "custom op": ("test_custom_op_dispatch",),
     "RoPE": ("test_rope_table", "test_rope_store_match"),
     "pages and attention": ("test_paged_attention", "test_engine_paged_models"),
-    "sampling": ("test_sampling", "test_sampling_draws"),
+    "sampling": ("test_sampling", "test_sampling_draws", "test_sampling_digests"),
     "KV cache": ("test_kv_storage", "test_kv_types"),
     "loader": ("test_loader_load", "test_loader_reader", "test_loader_not_finite"),
     "imatrix": ("test_imatrix_collect",),
