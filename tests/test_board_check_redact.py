@@ -59,6 +59,7 @@ def redacted(text: str, *secrets: Secret) -> str:
         ("inet 192.168.1.20/24 via 8.8.8.8", "inet <ip-1>/24 via <ip-2>"),
         ("inet6 fe80::4ab0:2dff:fe7a:195f%eth0/64", "inet6 <ip-1>%eth0/64"),
         ("::ffff:192.168.1.20 x", "<ip-1> x"),
+        ("010.001.002.003", "<ip-1>"),
         ("GPU-8f0e6bb5-8f7c-9f2a-d7a7-0123456789ab", "<uuid-1>"),
         ("root=PARTUUID=8F0E6BB5-8f7c-9f2a-d7a7-0123456789ab", "root=PARTUUID=<uuid-1>"),
         ("Serial Number: AB12-9", "Serial Number: <serial-1>"),

@@ -44,8 +44,8 @@ _UNITS = (".service", ".timer", ".socket", ".target", ".conf", ".mount", ".path"
 
 
 def _is_address(found: Found) -> bool:
-    address = ipaddress.ip_address(found["value"])
-    if address.is_loopback or address.is_unspecified or found["value"].startswith("255."):
+    first = int(found["value"].split(".")[0])
+    if first in (127, 255) or found["value"] == "0.0.0.0":  # of every machine
         return False
     return not _VERSION.search(found.string[max(0, found.start() - 40) : found.start()])
 
