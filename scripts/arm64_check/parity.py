@@ -12,7 +12,7 @@ from native.toolchain import jobs
 
 # What is held to a reference -> the files in tests/ that do it.
 PARITY: Mapping[str, Sequence[str]] = {
-    "custom op": ("test_custom_op_dispatch",),
+    "graphs": ("test_graph_edit", "test_custom_op_dispatch"),
     "RoPE": ("test_rope_table", "test_rope_store_match"),
     "pages and attention": ("test_paged_attention", "test_engine_paged_models"),
     "sampling": ("test_sampling", "test_sampling_draws", "test_sampling_digests"),
