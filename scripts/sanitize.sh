@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the property tests of the core (cpp/pages, cpp/scheduler, cpp/sampling, the engine's thread, the reader of model
-# files), which need no llama.cpp.
+# Runs the property tests of the core (cpp/attention, cpp/pages, cpp/scheduler, cpp/sampling, the engine's thread, the
+# reader of model files), which need no llama.cpp.
 #
 #   scripts/sanitize.sh            all under the address and undefined-behaviour sanitizers, then those that start
 #                                  threads under the thread sanitizer
@@ -20,6 +20,8 @@ export CXX=${CXX:-c++} EMULATOR=${EMULATOR:-}
 CCACHE=$(command -v ccache || true)
 export CCACHE
 flags=(-std=c++17 -g1 -Wall -Wextra -Wshadow -ffp-contract=off -fno-omit-frame-pointer -pthread -Icpp)
+portable=()
+[[ $(uname -m) != x86_64 ]] || portable=(-march=x86-64-v3) # attention has vector code only
 
 # run_tests NAME PATTERN OPERATIONS FLAG…: builds the programs tests/core/test_PATTERN.cpp with these flags, runs them.
 run_tests() {
@@ -29,7 +31,7 @@ run_tests() {
     rm -rf "${build:?}/$name"  # objects of files that are gone
     mkdir -p "$build/$name"
     # shellcheck disable=SC2016  # expanded by the inner shells
-    find cpp/pages cpp/scheduler cpp/sampling "${engine[@]}" "${loader[@]}" "${tests[@]}" -name '*.cpp' -print0 |
+    find cpp/attention cpp/pages cpp/scheduler cpp/sampling "${engine[@]}" "${loader[@]}" "${tests[@]}" -name '*.cpp' -print0 |
         xargs -0 -P "$jobs" -I{} bash -c '
             object=$1/$(tr / _ <<<"$2").o
             ${CCACHE:+"$CCACHE"} "$CXX" "${@:3}" -c "$2" -o "$object"' build "$build/$name" {} "${flags[@]}" "$@"
@@ -44,12 +46,12 @@ run_tests() {
 
 case ${1:-} in
     '')
-        run_tests address '*' '' -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
-        run_tests thread '*_threads' '' -O1 -fsanitize=thread
+        run_tests address '*' '' "${portable[@]}" -O1 -fsanitize=address,undefined -fno-sanitize-recover=all
+        run_tests thread '*_threads' '' "${portable[@]}" -O1 -fsanitize=thread
         ;;
     long)
         [[ ${2:-} =~ ^[0-9]+$ ]] || { echo "usage: scripts/sanitize.sh long N" >&2; exit 2; }
-        run_tests long '*' "$2" -O2
+        run_tests long '*' "$2" "${portable[@]}" -O2
         ;;
     for)
         run_tests for '*' '' -O2 "${@:2}"

@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
-#include "../core/check.h"
 #include "attention/kv_rows.h"
 #include "attention/paged_attention.h"
 #include "attention/workspace.h"
+#include "check.h"
 
 namespace orin::attention {
 namespace {
@@ -172,7 +172,7 @@ void run_many(Step & step, int nth, int n_runs) {
 
 int main(int argc, char ** argv) {
     using namespace orin::attention;
-    const int n_runs = int(orin::operations(argc, argv, 20));
+    const int n_runs = int(orin::operations(argc, argv, 20'000) / 1'000);
     orin::Random random(17);
     for (const KvType type : {KvType::f16, KvType::bf16, KvType::q8_0, KvType::q4_0}) {
         for (const int32_t length : {0, 50, 700}) {

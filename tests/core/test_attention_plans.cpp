@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "../core/check.h"
 #include "attention/plan.h"
+#include "check.h"
 
 namespace orin::attention {
 namespace {
