@@ -11,6 +11,7 @@ from arm64_check.instructions import instructions
 from arm64_check.parity import parity
 from arm64_check.resolve import resolve
 from arm64_check.steps import Step
+from arm64_check.stock import stock
 from arm64_check.wheel import wheel
 
 STEPS = [
@@ -20,6 +21,7 @@ STEPS = [
     Step("disassembly", "hold hot loops to vector code of the board's processor", disassembly),
     Step("glibc", "hold what the module asks of libraries against JetPack 6", glibc),
     Step("resolve", "let pip choose wheels for JetPack 6 and 7", resolve, needs_module=False),
+    Step("stock", "hold an engine without hooks to unpatched llama.cpp", stock),
     Step("parity", "hold each hook to its reference", parity),
     Step("greedy", "write what this machine writes", greedy),
     Step("instructions", "count those of attention, ours and llama.cpp's", instructions),
