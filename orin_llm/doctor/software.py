@@ -35,7 +35,10 @@ def l4t(machine: Machine) -> Iterator[Finding]:
 def jetpack(machine: Machine) -> Iterator[Finding]:
     """The JetPack is not one whose Python and CUDA are too old for this program."""
     release = machine.board.jetpack
-    if release is None or not release.startswith("5."):
+    if release is None:
+        return
+    if not release.startswith("5."):
+        yield Finding("JetPack", "ok", f"{release} is supported")
         return
     yield Finding(
         "JetPack",
