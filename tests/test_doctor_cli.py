@@ -193,10 +193,10 @@ def test_the_sum_counts_every_level_and_says_when_root_would_know_more() -> None
     assert changed(binary_code=None) == "1 unknown, 30 ok"
     assert changed(cuda=CudaProbe("x"), power=mode("MODE_30W")) == "2 hurt, 25 ok"
     assert changed(cuda=CudaProbe("x")) == "1 hurts, 26 ok"
-    assert changed(cpu=replace(GOOD.cpu, features=()), binary_code=None) == "2 unknown, 28 ok"
+    assert changed(cpu=replace(GOOD.cpu, features=()), binary_code=None) == "2 unknown, 29 ok"
     firmware = {**GOOD.caps.to_json(), "emc_firmware_max_mhz": None}
     unread = changed(caps=type(GOOD.caps)(**firmware))
-    assert unread == "1 unknown, 29 ok (run as root: sudo /opt/venv/bin/orin-llm doctor)"
+    assert unread == "1 unknown, 30 ok (run as root: sudo /opt/venv/bin/orin-llm doctor)"
     assert "run as root" not in changed(caps=type(GOOD.caps)(**firmware), is_root=True)
 
 
