@@ -158,3 +158,11 @@ def test_the_driver_tells_its_version(tmp_path: Path, monkeypatch: pytest.Monkey
     assert driver_version() == "12.6"
     monkeypatch.setenv("FAKE_CUDA_ABORT", "cuDriverGetVersion")
     assert driver_version() == ""
+
+
+def test_a_stub_in_the_drivers_place_is_no_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(compile_driver(tmp_path)))
+    monkeypatch.setenv("FAKE_CUDA_FAIL", "cuDriverGetVersion:34")
+    assert driver_version() == ""

@@ -28,7 +28,9 @@ int main() { cublasHandle_t handle; probe<<<1, 1>>>(); return cublasCreate(&hand
 _ASK_DRIVER = """
 import ctypes
 version = ctypes.c_int()
-ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+failure = ctypes.CDLL("libcuda.so.1").cuDriverGetVersion(ctypes.byref(version))
+if failure:  # a stub that a toolkit brings, to link with
+    raise SystemExit(failure)
 print(f"{version.value // 1000}.{version.value % 1000 // 10}")
 """
 
