@@ -14,6 +14,7 @@ from orin_llm.device.probes.cubins import elf_architectures
 from orin_llm.device.probes.fatbin import read_architectures
 
 MANY = container((PTX, 75, 1), (CUBIN, 87, 17), (CUBIN, 90, EXACTLY_THIS | 17))
+NO_SECTIONS = b"\x7fELF\x02\x01" + bytes(58)
 
 
 def test_binary_code_is_told_and_intermediate_code_is_not(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_module_without_the_section_has_no_code(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"no ELF file", b"\x7fELF\x02\x01", b"\x7fELF\x01\x01" + bytes(100)],
+    [b"", b"no ELF file", b"\x7fELF\x02\x01", b"\x7fELF\x01\x01" + bytes(100), NO_SECTIONS],
 )
 def test_another_file_is_unknown(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m"

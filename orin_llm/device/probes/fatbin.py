@@ -28,7 +28,7 @@ def read_architectures(module: Path) -> set[str] | None:
     try:
         with module.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as elf:
             return set(_cubins(elf, *_section(elf)))
-    except (OSError, ValueError, struct.error):  # an empty file; another format
+    except (OSError, ValueError, IndexError, struct.error):  # an empty file; another format
         return None
 
 
