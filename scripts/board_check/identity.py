@@ -70,7 +70,13 @@ _WITHIN = {
     },
 }
 # Folders with names that are values, and what of a name is one.
-_LISTED = {"uuid": ("dev/disk/by-uuid/*", "dev/disk/by-partuuid/*")}
+_LISTED = {
+    "uuid": {"dev/disk/by-uuid/*": r"(.+)", "dev/disk/by-partuuid/*": r"(.+)"},
+    "serial": {
+        "dev/disk/by-id/*": r".*[_-]((?!part\d)(?=\D*\d)[^\W_]{6,})(?:[_-](?:part)?[\d:]+)*",
+        "dev/disk/by-id/nvme-eui.*": r"nvme-(eui\.[0-9a-f]+)(?:-part\d+)?",
+    },
+}
 _TOKEN = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL", re.IGNORECASE)
 
 
@@ -103,9 +109,11 @@ def _of_files(root: Path) -> Iterator[Secret]:
             for path in _glob(root, pattern):
                 for value in re.findall(expression, _text(path)):
                     yield from _host_and_short(kind, value.strip())
-    for kind, patterns in _LISTED.items():
-        for pattern in patterns:
-            yield from (Secret(kind, path.name) for path in _glob(root, pattern))
+    for kind, expressions in _LISTED.items():
+        for pattern, expression in expressions.items():
+            for path in _glob(root, pattern):
+                if found := re.fullmatch(expression, path.name):
+                    yield Secret(kind, found[1])
 
 
 def _host_and_short(kind: str, value: str) -> Iterator[Secret]:

@@ -39,7 +39,7 @@ class Redactor:
 
     def remains(self, text: str) -> list[str]:
         """Kinds of known values that are in a redacted text all the same, white space (that folds
-        lines) left out."""
+        lines) and colours left out."""
         squeezed = _squeezed(text)
         found = {s.kind for s in self._secrets if s.is_sure and _squeezed(s.value) in squeezed}
         return sorted(found)
@@ -84,7 +84,7 @@ class Redactor:
         self.counts[kind] += 1
         if fixed:
             return fixed
-        same = re.sub(r"[\s:_-]", "", value).lower() if kind == "mac" else value.lower()
+        same = re.sub(r"[\s.:_-]", "", value).lower() if kind == "mac" else value.lower()
         if (kind, same) not in self._numbers:
             self._last[kind] += 1
             self._numbers[kind, same] = f"<{kind}-{self._last[kind]}>"
@@ -156,4 +156,4 @@ def _is_json(text: str) -> bool:
 
 
 def _squeezed(text: str) -> str:
-    return re.sub(r"\s+", "", text).lower()
+    return re.sub(r"\x1b\[[\d;]*[a-zA-Z]|\s+", "", text).lower()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import quote
+from urllib.parse import quote, quote_plus
 
 # Kinds, and what they are for people.
 KINDS = {
@@ -25,7 +26,15 @@ KINDS = {
     "path": "folders of users, of the checkout and of models",
 }
 NAMES = ("host", "user", "name", "ssid")  # are words of a language, or look like one
-_ESCAPES = (r"\\[abfnrtv0]", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]{4}", r"\[m", r"\[\dm", r"\[\d\dm")
+_COLOURS = (
+    "", r"\d", r"\d\d", r"\d;\d", r"\d;\d\d", r"\d\d;\d", r"\d\d;\d\d",
+    *(rf"[34]8;5;\d{{{digits}}}" for digits in (1, 2, 3)),
+)  # fmt: skip
+_ESCAPES = (
+    r"\\[abfnrtv0]", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]{4}", r"\[k",
+    *(rf"\[{colour}m" for colour in _COLOURS),
+)  # fmt: skip
+_NUMBERED = re.compile(r"(?:0x|(?:naa|eui|uuid)\.)(?=[0-9a-f-]{8})", re.IGNORECASE)
 _FEWEST = 3  # characters of a name that is looked for wherever it stands
 _SURE = 8  # characters of a number that is looked for within longer words, too
 _JUNK = re.compile(
@@ -94,15 +103,22 @@ def _written(secret: Secret) -> Iterator[str]:
     value = secret.value
     if secret.kind == "mac":
         pairs = re.findall("[0-9a-f]{2}", value.lower())
-        yield from (separator.join(pairs) for separator in (":", "-", "", "_"))
-    for text in (value, repr(value)[1:-1], repr(value.encode())[2:-1]):
+        yield from (separator.join(pairs) for separator in (":", "-", "", "_", " "))
+        yield ".".join(a + b for a, b in zip(pairs[::2], pairs[1::2], strict=False))
+    if numbered := _NUMBERED.match(value):  # the number alone
+        yield value[numbered.end() :]
+    quoted = repr(value.encode())[2:-1]
+    octal = re.sub(r"\\x(..)", lambda found: f"\\{int(found[1], 16):03o}", quoted)  # as git does
+    composed = (unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
+    for text in (value, *composed, repr(value)[1:-1], quoted, octal):
         yield text
         yield json.dumps(text)[1:-1]
         yield json.dumps(text, ensure_ascii=False)[1:-1]
         yield quote(text)
         yield quote(text, safe="")
+        yield quote_plus(text)
 
 
 def _flexible(text: str) -> str:
-    """Any white space stands for any other."""
-    return r"\s+".join(re.escape(word) for word in text.split())
+    """Any white space stands for any other, and for what is written in its place."""
+    return r"(?:[\s_+]|\\x20|\\040|\\(?=\s))+".join(re.escape(word) for word in text.split())
