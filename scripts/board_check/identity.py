@@ -15,7 +15,8 @@ from orin_llm.host.programs import ask
 
 _ASK_S = 5.0
 _MOST_BYTES = 1 << 16
-_PEOPLE = range(1000, 60000)  # user ids
+_PEOPLE = range(1000, 1 << 32)  # user ids; those of directory services are large
+_NOBODY = 65534
 # Files below `/` whose whole content is a value.
 _FILES = {
     "serial": (
@@ -133,11 +134,15 @@ def _of_people(root: Path, environ: Mapping[str, str]) -> Iterator[Secret]:
         me = pwd.getpwuid(os.getuid())
         people.append([me.pw_name, "", str(me.pw_uid), "", me.pw_gecos, me.pw_dir, ""])
     for entry in people:
-        if len(entry) == 7 and entry[2].isdecimal() and int(entry[2]) in _PEOPLE:
+        if len(entry) == 7 and entry[2].isdecimal() and _is_person(int(entry[2])):
             yield Secret("user", entry[0])
             yield from _person(entry[4].split(",")[0])
             yield from _folders(Path(entry[5]), "~")
     yield from _folders(Path(environ.get("HOME", "/")), "~")
+
+
+def _is_person(uid: int) -> bool:
+    return uid in _PEOPLE and uid != _NOBODY
 
 
 def _person(name: str) -> Iterator[Secret]:
