@@ -109,9 +109,9 @@ def test_what_needs_the_module_is_skipped_without_it(
 def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
     three: list[Step], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert program.main(["--json", str(tmp_path / "none/r.json")]) == 1
+    assert program.main(["--json", str(tmp_path / "none/r.json")]) == 2
     said = capsys.readouterr()
-    assert "none/r.json" in said.err
+    assert "none/r.json cannot be written: No such file or directory" in said.err
     assert not said.out
 
 

@@ -99,7 +99,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Run what is to be run. Raises OrinError."""
     steps = chosen(arguments.steps)
     if arguments.json:
-        arguments.json.touch()  # fails now rather than at the end
+        _require_writable(arguments.json)  # fails now rather than at the end
     machine = emulated_machine()
     entries = run_steps(steps, machine)
     if arguments.json:
@@ -107,6 +107,13 @@ def check(arguments: argparse.Namespace) -> int:
         facts = {"commit": commit(ROOT / "orin_llm"), "emulator": version, "processor": PROCESSOR}
         arguments.json.write_text(json.dumps({**facts, "steps": entries}, indent=2) + "\n")
     return int(any(entry["status"] != "done" for entry in entries.values()))
+
+
+def _require_writable(path: Path) -> None:
+    try:
+        path.touch()
+    except OSError as error:
+        raise UsageError(f"--json {path} cannot be written: {error.strerror}") from None
 
 
 def main(argv: Sequence[str]) -> int:
