@@ -31,6 +31,17 @@ check() {
     "$@" || failed+=("$name")
 }
 
+# Where apt serves no arm64 packages there is no such machine, and it is said.
+emulated_arm() {
+    local status=0
+    scripts/arm64_check.sh module core disassembly glibc || status=$?
+    if [[ $status -eq 4 ]]; then
+        echo "not run: Arm cannot be emulated here" >&2
+        status=0
+    fi
+    return "$status"
+}
+
 mapfile -t cpp < <(find cpp cuda scripts tests \( -name '*.cpp' -o -name '*.h' -o -name '*.cu' -o -name '*.cuh' \))
 check "ruff check" ruff check --quiet
 check "ruff format" ruff format --check --quiet
@@ -40,7 +51,7 @@ check "shellcheck" shellcheck scripts/*.sh .ci/run
 check "preflight corpus under sanitizers" scripts/fuzz.sh corpus
 check "core under sanitizers" scripts/sanitize.sh
 check "kernels for every architecture" scripts/check_kernels.py
-[[ $(uname -m) == aarch64 ]] || check "emulated Arm" scripts/arm64_check.sh module core disassembly glibc
+[[ $(uname -m) == aarch64 ]] || check "emulated Arm" emulated_arm
 # A shell that runs this in the background ignores SIGINT, and so would every program under test.
 at_once=(-n "${JOBS:-$(nproc)}" --dist loadfile)
 check "pytest" env --default-signal=INT python -m pytest "${at_once[@]}" "$@"
