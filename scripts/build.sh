@@ -4,8 +4,8 @@
 #
 #   scripts/build.sh [EXTRAS]     EXTRAS: a list such as test,lint; kept on later calls
 #
-# Environment: PYTHON (default: python3, or a newer one where that is too old), ORIN_LLM_CUDA, ORIN_LLM_CUDA_ARCH, ORIN_LLM_CUDA_VMM,
-# ORIN_LLM_NATIVE, ORIN_LLM_CACHE, ORIN_LLM_SOURCE.
+# Environment: PYTHON (default: python3, or a newer one where that is too old), ORIN_LLM_CUDA,
+# ORIN_LLM_CUDA_ARCH, ORIN_LLM_CUDA_VMM, ORIN_LLM_NATIVE, ORIN_LLM_CACHE, ORIN_LLM_SOURCE.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/choose_python.sh
