@@ -23,6 +23,7 @@ from board_check.plan import all_steps
 from board_check.redact import Redactor
 from board_check.target import PROGRAM, Target, find_target
 from board_check.vocabulary import read_vocabulary
+from gpu_check.ended import Ended, end
 from gpu_check.machine import commit_of_checkout
 from gpu_check.record import Record, read_record
 from gpu_check.run import Run
@@ -42,14 +43,6 @@ said; for that alone, afterwards:
 Exit codes: 0 all passed, 1 something failed or was not run, 2 wrong usage, 4 no Python, 130
 interrupted, 143 ended by SIGTERM, 129 by a closed terminal.
 """
-
-
-class Ended(KeyboardInterrupt):
-    """A signal has asked for the end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
 
 
 @dataclass(frozen=True)
@@ -94,7 +87,7 @@ def parse(arguments: Sequence[str]) -> Arguments:
 def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     try:
-        with handled(_end):
+        with handled(end):
             target = find_target(
                 arguments.root.absolute(), arguments.out.absolute(), _found(arguments.model)
             )
@@ -241,10 +234,6 @@ def _say(line: str) -> None:
 def _print(line: str) -> None:
     with suppress(OSError):  # who read it is gone
         print(line, flush=True)
-
-
-def _end(number: int, frame: FrameType | None) -> None:
-    raise Ended(number)
 
 
 def _ignore(number: int, frame: FrameType | None) -> None:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
+from gpu_check.ended import Ended, end
 from gpu_check.machine import commit_of_checkout, missing_packages, require_gpu, set_environment
 from gpu_check.plan import all_steps
 from gpu_check.record import Record, read_record
@@ -34,14 +34,6 @@ call again to go on from there. Without a network set ORIN_LLM_SOURCE (scripts/p
 the Python packages of scripts/build.sh test have to be there already.
 Exit codes: 0 all done, 1 not all, 2 wrong usage, 4 no GPU, nvcc or cuBLAS, 130 interrupted.
 """
-
-
-class Ended(KeyboardInterrupt):
-    """A signal has asked for the end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
 
 
 @dataclass(frozen=True)
@@ -136,14 +128,10 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
-    raise Ended(number)
-
-
 def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     try:
-        with handled(_end):
+        with handled(end):
             if arguments.report:
                 print(markdown(read_record(arguments.report)), end="")
             elif arguments.list:
