@@ -104,6 +104,15 @@ def test_an_instruction_that_the_processor_lacks_is_named() -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize("comment", ["", " ; undefined"])
+def test_a_word_that_the_disassembler_cannot_read_is_named(comment: str) -> None:
+    code = ["nop", f".inst\t0xc1a00000{comment}", "ret"]
+    (problem,) = foreign([made_up(*code)], f"{TOOLS}as")
+    assert problem.startswith("made_up at 4: the processor does not have `.inst 0xc1a00000")
+    assert problem.endswith("(objdump does not know it)")
+
+
+@needs_compiler
 def test_the_filters_of_sampling_are_vector_code_as_they_are_built(tmp_path: Path) -> None:
     rules = [rule for rule in SAMPLING if "Selection" in rule.function]
     found = check(_compiled(tmp_path), TOOLS, rules)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from arm64_check import glibc
 from arm64_check.glibc import UBUNTU_22_04, check
-from arm64_check.steps import CheckFailed
+from arm64_check.steps import CheckFailed, Emulated
 from orin_llm import _native
 
 MODULE = Path(_native.__file__)
@@ -58,6 +59,37 @@ def compiled(folder: Path, source: str, *flags: str) -> Path:
     command = ["cc", "-shared", "-fPIC", "-xc", "-", "-o", str(library), *flags]
     subprocess.run(command, input=source, text=True, check=True)
     return library
+
+
+def machine(folder: Path, libraries: Path) -> Emulated:
+    """Whose compiler links with the libraries in a folder, and with this system's."""
+    for name, text in {
+        "gcc": f'[ -e "{libraries}/${{1#*=}}" ] && echo "{libraries}/${{1#*=}}" || exec gcc "$1"',
+        "readelf": 'exec readelf "$@"',
+    }.items():
+        (folder / f"a-{name}").write_text(f"#!/bin/sh\n{text}\n")
+        (folder / f"a-{name}").chmod(0o755)
+    return Emulated(folder, folder, (), MODULE, f"{folder}/a-", {})
+
+
+@pytest.mark.parametrize(("brought", "judged"), [("2.37", True), ("2.38", False), ("2.100", False)])
+def test_versions_are_judged_where_the_compilers_own_libraries_are_not_too_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, brought: str, judged: bool
+) -> None:
+    (tmp_path / "map").write_text(f"GLIBC_2.4 {{ one; }};\nGLIBC_{brought} {{ two; }} GLIBC_2.4;\n")
+    script = f"-Wl,--version-script={tmp_path}/map"
+    built = compiled(tmp_path, "int one() { return 1; } int two() { return 2; }", script)
+    built.rename(tmp_path / "libc.so.6")
+    monkeypatch.setitem(glibc.TELLING, "GLIBCXX", ("libstdc++.so.6", "999"))
+    monkeypatch.setattr(glibc, "UBUNTU_22_04", {})
+    board = machine(tmp_path, tmp_path)
+    if judged:
+        with pytest.raises(CheckFailed, match="asks for GLIBC_"):
+            glibc.glibc(board)
+        return
+    found = glibc.glibc(board)
+    assert f"gcc links with GLIBC {brought}: a host with Debian 12" in str(found["not judged"])
+    assert "libc.so.6" in str(found["libraries"])
 
 
 def test_a_library_that_a_fresh_system_may_lack_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from arm64_check.hot_loops import HOT_LOOPS, HotLoop
@@ -16,6 +17,7 @@ PROCESSOR = "armv8.2-a+dotprod+fp16"  # the Cortex-A78AE's, without what compile
 _COUNTED = ("sdot", "fmla", "fcvtl", "fcvtl2")
 _LABEL = re.compile(r"\b[0-9a-f]+ <.*>$")
 _REFUSED = re.compile(r":(\d+): Error: (.*)")
+_UNREAD = ".inst"  # a word that objdump cannot read; an assembler takes any
 _SHOWN = 10
 
 
@@ -67,19 +69,21 @@ def foreign(found: Sequence[Function], assembler: str) -> list[str]:
             # Where a branch goes to does not matter, and is too far away for some.
             text = _LABEL.sub(".", str(each))
             where.setdefault(text, f"{function.name} at {each.address:x}")
-    texts = list(where)
+    refused = {text: "objdump does not know it" for text in where if text.startswith(_UNREAD)}
+    texts = [text for text in where if text not in refused]
     done = run_program(
         [assembler, f"-march={PROCESSOR}", "-o", "/dev/null"],
         input="\n".join(texts) + "\n",
         check=False,
     )
-    refused = _REFUSED.findall(done.stderr)
-    if done.returncode != 0 and not refused:
+    said = _REFUSED.findall(done.stderr)
+    if done.returncode != 0 and not said:
         raise CheckFailed(f"{assembler} said: {done.stderr.strip()}")
-    problems = []
-    for number, why in refused[:_SHOWN]:
-        text = texts[int(number) - 1]
-        problems.append(f"{where[text]}: the processor does not have `{text}` ({why})")
+    refused |= {texts[int(number) - 1]: why for number, why in said}
+    problems = [
+        f"{where[text]}: the processor does not have `{text}` ({why})"
+        for text, why in islice(refused.items(), _SHOWN)
+    ]
     if len(refused) > _SHOWN:
         problems.append(f"and {len(refused) - _SHOWN} more")
     return problems

@@ -20,17 +20,43 @@ UBUNTU_22_04 = {
 SYSTEM = ("libc.so.", "libm.so.", "libstdc++.so.", "libgcc_s.so.", "libgomp.so.", "ld-linux-")
 CUDA = ("libcuda.so.", "libcudart.so.", "libcublas.so.", "libcublasLt.so.")
 
+# The newest libraries of a compiler that say something of JetPack 6. With newer ones modules ask
+# for functions of their release, where JetPack's own compiler takes older ones.
+TELLING = {"GLIBC": ("libc.so.6", "2.37"), "GLIBCXX": ("libstdc++.so.6", "3.4.30")}
+
 _LIBRARY = re.compile(r"\(NEEDED\).*\[(.+)\]")
 _VERSION = re.compile(r"Name: (\S+)\s+Flags: ")
 _SYMBOL = re.compile(r"\bUND (\S+?)@+(\S+)")
 
 
 def glibc(machine: Emulated) -> Found:
-    return check(machine.module, f"{machine.tools}readelf")
+    """Versions are judged where the compiler's own libraries let them be; what is needed always."""
+    too_new = [
+        f"{family} {brought}"
+        for family, (library, newest) in TELLING.items()
+        if _key(brought := _brought(machine.tools, library, family)) > _key(newest)
+    ]
+    if not too_new:
+        return check(machine.module, f"{machine.tools}readelf", UBUNTU_22_04)
+    why = f"{machine.tools}gcc links with {', '.join(too_new)}: a host with Debian 12 can tell"
+    return {**check(machine.module, f"{machine.tools}readelf", None), "not judged": why}
 
 
-def check(module: Path, readelf: str, limits: Mapping[str, str] = UBUNTU_22_04) -> Found:
+def _brought(tools: str, library: str, family: str) -> str:
+    """The newest version of a family in a library that the compiler links with."""
+    path = run_program([f"{tools}gcc", f"-print-file-name={library}"]).stdout.strip()
+    text = run_program([f"{tools}readelf", "--wide", "--version-info", path]).stdout
+    defined = re.findall(rf"Name: {family}_([\d.]+)$", text, re.MULTILINE)
+    if not defined:
+        raise CheckFailed(f"{path}: {tools}readelf shows no versions of {family}")
+    return str(max(defined, key=_key))
+
+
+def check(module: Path, readelf: str, limits: Mapping[str, str] | None = UBUNTU_22_04) -> Found:
     """The newest version of each family that it asks for, and its libraries.
+
+    Args:
+        limits: the newest version of each family that the board's system has; None: any will do.
 
     Raises:
         CheckFailed: the system of `limits` has no such version or library.
@@ -45,8 +71,7 @@ def check(module: Path, readelf: str, limits: Mapping[str, str] = UBUNTU_22_04) 
     versions = set(_VERSION.findall(text))
     if not libraries or not versions:
         raise CheckFailed(f"{module.name}: {readelf} shows no libraries with versions")
-    newer = sorted(version for version in versions if not _is_had(version, limits))
-    if newer:
+    if limits is not None and (newer := sorted(v for v in versions if not _is_had(v, limits))):
         symbols = run_program([readelf, "--wide", "--dyn-syms", str(module)]).stdout
         problems += _who_asks(newer, symbols, limits)
     if problems:
@@ -57,7 +82,7 @@ def check(module: Path, readelf: str, limits: Mapping[str, str] = UBUNTU_22_04) 
 def _is_had(version: str, limits: Mapping[str, str]) -> bool:
     family, _, number = version.rpartition("_")
     # Others, such as GLIBC_ABI_DT_RELR, came with releases after those of the table.
-    return bool(family in limits and number[0].isdigit() and _key(number) <= _key(limits[family]))
+    return bool(family in limits and () < _key(number) <= _key(limits[family]))
 
 
 def _who_asks(versions: list[str], symbols: str, limits: Mapping[str, str]) -> Iterator[str]:
@@ -77,4 +102,5 @@ def _newest(versions: set[str]) -> dict[str, object]:
 
 
 def _key(number: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in number.split("."))
+    """Of 2.34: (2, 34); of words such as the last of GLIBC_ABI_DT_RELR: ()."""
+    return tuple(int(part) for part in number.split(".") if part.isdigit())
