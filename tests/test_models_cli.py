@@ -206,6 +206,7 @@ def test_show_as_json_adds_up(stocked: Store) -> None:
     assert data["kv_per_token_bytes"] == 256 and memory["kv_bytes_per_sequence"] == 64 * 256
     per_sequence = memory["kv_bytes_per_sequence"] + memory["logits_bytes_per_sequence"]
     left = memory["usable_bytes"] - memory["weights_bytes"] - memory["activations_bytes"]
+    assert memory["table_copy_bytes"] == 0
     assert memory["sequences"] == left // per_sequence and memory["fits"] is True
     assert sum(share["size_bytes"] for share in data["tensor_types"]) == data["size_bytes"]
     embedding, output = data["tables"]["embedding"], data["tables"]["output"]

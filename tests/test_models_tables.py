@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 from pathlib import Path
 
 import pytest
-from gguf_bytes import F16, Q4_0, Tensor, tiny_llama
+from gguf_bytes import F16, Q4_0, Q8_0, Tensor, tiny_llama
 from models_support import write_split_model
 
 from orin_llm.cli.models_view import print_facts
@@ -16,6 +17,9 @@ from orin_llm.models.show import Facts, show
 from orin_llm.models.tables import TokenTables, token_tables
 
 ROWS, COLUMNS = 304, 64  # rows in eights, as repacking wants them
+BLOCK_BYTES = {Q4_0: 18, Q8_0: 34}  # of 32 values
+# Of those, what llama.cpp repacks with AVX2, and with NEON and its dot products.
+REPACKED = {"x86_64": [Q4_0], "aarch64": [Q4_0, Q8_0]}
 
 
 def tables_of(path: Path, data: bytes) -> TokenTables:
@@ -25,8 +29,13 @@ def tables_of(path: Path, data: bytes) -> TokenTables:
     return tables
 
 
-def facts_of(path: Path) -> Facts:
-    return show(path, MemoryBudget(1 << 30, "memory"))
+def facts_of(path: Path, *, is_gpus_own: bool = False) -> Facts:
+    return show(path, MemoryBudget(1 << 30, "memory", is_gpus_own))
+
+
+def quantized_table(kind: int) -> Tensor:
+    data = bytes(ROWS * COLUMNS // 32 * BLOCK_BYTES[kind])
+    return Tensor("token_embd.weight", (COLUMNS, ROWS), kind, data)
 
 
 def test_one_table_may_do_both(tmp_path: Path) -> None:
@@ -51,9 +60,8 @@ def test_a_table_that_is_repacked_for_products_is_there_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    table = Tensor("token_embd.weight", (COLUMNS, ROWS), Q4_0, bytes(ROWS * COLUMNS // 32 * 18))
     path = tmp_path / "m.gguf"
-    model = tiny_llama(n_vocab=ROWS, tensors={"token_embd.weight": table})
+    model = tiny_llama(n_vocab=ROWS, tensors={"token_embd.weight": quantized_table(Q4_0)})
     tables = tables_of(path, model.data)
     if tables.output is None or not tables.output.repacked:
         pytest.skip("this processor multiplies Q4_0 as the file has it")
@@ -62,6 +70,21 @@ def test_a_table_that_is_repacked_for_products_is_there_twice(
     shown = capsys.readouterr().out
     assert "embedding       Q4_0 304 × 64, 10.9 kB on the CPU; a token reads 36 B, one row" in shown
     assert "(tied), in a second copy on the CPU, repacked for its dot products; " in shown
+    assert "table's copy      10.9 kB   of the embedding" in shown
+
+
+@pytest.mark.parametrize("kind", [Q4_0, Q8_0])
+def test_a_second_copy_takes_memory_from_sequences(tmp_path: Path, kind: int) -> None:
+    path = tmp_path / "m.gguf"
+    table = quantized_table(kind)
+    path.write_bytes(tiny_llama(n_vocab=ROWS, tensors={"token_embd.weight": table}).data)
+    copied = len(table.data) if kind in REPACKED[platform.machine()] else 0
+    fit = facts_of(path).fit
+    assert fit.table_copy == copied
+    assert fit.left == fit.usable - fit.weights - copied - fit.activations
+    assert fit.to_json()["table_copy_bytes"] == copied
+    # A GPU has one table, and what the CPU keeps is no matter there.
+    assert facts_of(path, is_gpus_own=True).fit.table_copy == 0
 
 
 def test_places_are_those_of_an_engine(tmp_path: Path) -> None:

@@ -136,15 +136,15 @@ def fit_lines(fit: Fit) -> list[str]:
         ("available", fit.budget.bytes, fit.budget.place),
         ("kept free", fit.budget.bytes - fit.usable, f"{KEPT_FREE:.0%} of it"),
         ("weights", fit.weights, "all tensors"),
+        *([("table's copy", fit.table_copy, "of the embedding")] if fit.table_copy else []),
         ("activations", fit.activations, f"estimate, for chunks of {fit.chunk_size} tokens"),
         ("per sequence", per_sequence, f"KV ({fit.kv_type}) of {fit.ctx} tokens, and its logits"),
     ]
     lines = [f"{name:<15} {size_text(size):>9}   {what}" for name, size, what in sums]
-    left = fit.usable - fit.weights - fit.activations
     if fit.fits:
         end = f"fits: {fit.sequences} sequences of {fit.ctx} tokens"
-        lines.append(f"{end} ({size_text(left)} left / {size_text(per_sequence)})")
+        lines.append(f"{end} ({size_text(fit.left)} left / {size_text(per_sequence)})")
     else:
-        short = size_text(per_sequence - left)
+        short = size_text(per_sequence - fit.left)
         lines.append(f"does not fit: {short} short for one sequence of {fit.ctx} tokens")
     return lines

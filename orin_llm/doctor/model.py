@@ -39,7 +39,7 @@ def fits(machine: Machine) -> Iterator[Finding]:
         many = "1 sequence" if fit.sequences == 1 else f"{fit.sequences} sequences"
         yield Finding("model", "ok", f"{model.name} fits with {many} of {fit.ctx} tokens")
         return
-    short = fit.weights + fit.activations + kv - fit.usable
+    short = kv - fit.left
     yield Finding(
         "model",
         "hurts",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from orin_llm.device.budget import MemoryBudget
 from orin_llm.gguf import footprint
 from orin_llm.gguf.header import Header
 from orin_llm.models import describe
+
+if TYPE_CHECKING:
+    from orin_llm.models.tables import TokenTables
 
 KEPT_FREE = 0.10  # of the budget, for everything that is not counted here
 
@@ -26,6 +29,7 @@ class Fit:
         kv: KV cache of one sequence of `ctx` tokens, the state of recurrent layers included.
         logits: one row of logits, which each sequence needs too.
         budget: what there is, and where.
+        table_copy: of weights that are there a second time (TokenTables.copy_bytes).
     """
 
     ctx: int
@@ -36,6 +40,7 @@ class Fit:
     kv: int
     logits: int
     budget: MemoryBudget
+    table_copy: int = 0
 
     @property
     def usable(self) -> int:
@@ -43,10 +48,14 @@ class Fit:
         return int(self.budget.bytes * (1 - KEPT_FREE))
 
     @property
+    def left(self) -> int:
+        """For sequences; below 0 where not even the weights fit."""
+        return self.usable - self.weights - self.table_copy - self.activations
+
+    @property
     def sequences(self) -> int:
         """Sequences of `ctx` tokens that fit at the same time."""
-        left = self.usable - self.weights - self.activations
-        return max(0, left // max(1, self.kv + self.logits))
+        return max(0, self.left // max(1, self.kv + self.logits))
 
     @property
     def fits(self) -> bool:
@@ -60,6 +69,7 @@ class Fit:
             "chunk_size": self.chunk_size,
             "kv_type": self.kv_type,
             "weights_bytes": self.weights,
+            "table_copy_bytes": self.table_copy,
             "activations_bytes": self.activations,
             "kv_bytes_per_sequence": self.kv,
             "logits_bytes_per_sequence": self.logits,
@@ -78,8 +88,12 @@ def fit(
     ctx: int = 0,
     chunk_size: int = 512,
     kv_type: str = "f16",
+    tables: TokenTables | None = None,
 ) -> Fit:
     """Work out the memory for sequences of `ctx` tokens (0: the model's own, at most 8192).
+
+    Args:
+        tables: where this machine keeps the tables of tokens; None: nowhere twice.
 
     Raises:
         UsageError: an unknown `kv_type`.
@@ -95,4 +109,5 @@ def fit(
         kv=footprint.kv_bytes(header, ctx, kv_type) + footprint.state_bytes(header),
         logits=footprint.logits_bytes(header),
         budget=budget,
+        table_copy=0 if tables is None or budget.is_gpus_own else tables.copy_bytes,
     )

@@ -92,12 +92,12 @@ def show(
         UsageError: an unknown `kv_type`.
     """
     header = read_model_header(path)
-    fitted = fit(header, budget, ctx=ctx, chunk_size=chunk_size, kv_type=kv_type)
     tables, problem = None, ""
     try:
         tables = token_tables(path, header)
     except ModelFileError as error:  # another architecture, say: the header tells the rest
         problem = str(error)
+    fitted = fit(header, budget, ctx=ctx, chunk_size=chunk_size, kv_type=kv_type, tables=tables)
     return _facts(header, path, fitted, tables, problem)
 
 

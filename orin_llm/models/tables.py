@@ -72,6 +72,11 @@ class TokenTables:
     tied: bool
     copied: bool
 
+    @property
+    def copy_bytes(self) -> int:
+        """Of the second copy."""
+        return self.output.size if self.copied and self.output is not None else 0
+
     def to_json(self) -> dict[str, Any]:
         """For `--json`."""
         return {
