@@ -30,14 +30,15 @@ class Machine:
         self.on_path = work / "bin"
         self.local = work / "local"
         self.log = work / "nvcc.log"
+        self.smi_log = work / "nvidia-smi.log"
         self.on_path.mkdir()
         (self.on_path / "sh").symlink_to(shutil.which("sh") or "/bin/sh")
         self._environ = environ
-        self._device_tree = work / "compatible"
+        self._root = work / "root"
         environ.setenv("PATH", str(self.on_path))
         for name in _SETTINGS:
             environ.delenv(name, raising=False)
-        environ.setattr(architectures, "_COMPATIBLE", self._device_tree)
+        environ.setattr(architectures, "_ROOT", self._root)
         environ.setattr(toolkits, "_INSTALL_FOLDER", self.local)
         self.has_driver("")
 
@@ -51,15 +52,25 @@ class Machine:
         return _program(folder / "nvcc", script)
 
     def add_gpus(self, *capabilities: str) -> None:
+        """An nvidia-smi that tells of these, and notes each call in `smi_log`."""
         lines = "".join(f"echo {capability}\n" for capability in capabilities)
-        _program(self.on_path / "nvidia-smi", f"#!/bin/sh\n{lines}")
+        self.add_smi(f"echo >>{self.smi_log}\n{lines}")
+
+    def add_smi(self, does: str) -> None:
+        _program(self.on_path / "nvidia-smi", f"#!/bin/sh\n{does}\n")
 
     def is_an_orin(self) -> None:
         self.is_of(ORIN)
 
     def is_of(self, compatible: bytes) -> None:
         """The device tree says so."""
-        self._device_tree.write_bytes(compatible)
+        self.write("proc/device-tree/compatible", compatible)
+
+    def write(self, name: str, content: bytes) -> None:
+        """A file of the kernel's."""
+        path = self._root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
     def has_driver(self, version: str) -> None:
         """One for this version of CUDA; "" for none."""

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 CUBIN, PTX = 2, 1
-EXACTLY_THIS = 1 << 20
+EXACTLY_THIS, FAMILY = 1 << 20, 1 << 21
 
 
 def container(*entries: tuple[int, int, int]) -> bytes:

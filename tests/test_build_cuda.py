@@ -122,8 +122,8 @@ def test_a_jetson_is_never_built_for_the_cpu_alone_unless_that_is_asked_for(
     machine.add_nvcc(compile=NO_CUBLAS)
     with pytest.raises(BuildError, match=r"a Jetson, but nvcc 12\.6 .*no usable cuBLAS"):
         plan_cuda()
-    machine.is_of(b"nvidia,p2972-0000\0nvidia,tegra194\0")  # a Xavier
-    with pytest.raises(BuildError, match=r"a Jetson, but no NVIDIA GPU is visible"):
+    machine.is_of(b"nvidia,p3450-0000\0nvidia,tegra210\0")  # a Nano
+    with pytest.raises(BuildError, match=r"a Jetson, but which GPU .*\(nvidia,tegra210\)"):
         plan_cuda()
     machine.set("ORIN_LLM_CUDA", "off")
     assert not plan_cuda().enabled

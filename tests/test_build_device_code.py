@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fat_binaries import CUBIN, EXACTLY_THIS, container, elf, module_for
+from fat_binaries import CUBIN, EXACTLY_THIS, FAMILY, container, elf, module_for
 
 from native import module as building
 from native.cuda import CudaPlan
@@ -58,6 +58,14 @@ def test_one_without_is_an_error_that_names_what_may_be_wrong(
 def test_code_with_the_features_of_exactly_that_gpu_counts(tmp_path: Path) -> None:
     path = elf(tmp_path / "m.so", container((CUBIN, 120, EXACTLY_THIS)))
     check_device_code(path, "120-real")
+
+
+def test_code_for_a_family_counts_by_both_of_its_names(tmp_path: Path) -> None:
+    check_device_code(elf(tmp_path / "m.so", container((CUBIN, 100, FAMILY))), "100f-real")
+    check_device_code(module_for(tmp_path / "m.so", 100), "100f-real")  # as cuobjdump names it
+    with pytest.raises(BuildError, match="no code for sm_100f, but for sm_100a"):
+        path = elf(tmp_path / "m.so", container((CUBIN, 100, EXACTLY_THIS)))
+        check_device_code(path, "100f-real")
 
 
 def test_a_module_that_cannot_be_read_is_not_refused(tmp_path: Path) -> None:

@@ -58,6 +58,17 @@ def test_an_orin_is_known_by_its_device_tree(root: Path) -> None:
     assert found.usable == (Gpu("Orin GPU", "8.7", integrated=True),)
 
 
+def test_in_a_container_it_is_known_by_its_chip(root: Path) -> None:
+    jetson(root, "nvmap")
+    (root / "proc/device-tree/compatible").unlink()
+    assert find_gpus(root, {}).usable == ()
+    soc = root / "sys/devices/soc0"
+    soc.mkdir(parents=True)
+    (soc / "family").write_text("Tegra\n")
+    (soc / "soc_id").write_text("35\n")
+    assert find_gpus(root, {}).usable == (Gpu("Orin GPU", "8.7", integrated=True),)
+
+
 def test_a_container_without_the_gpu_says_how_to_start_it(root: Path) -> None:
     found = find_gpus(jetson(root), {})
     assert found.usable == () and "--runtime nvidia" in found.problem

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from fat_binaries import module_for
 
 from orin_llm import _native
 from orin_llm.device.build import build_info
@@ -27,13 +28,13 @@ ONLY_PTX = (
 NOT_READ = f"cuobjdump fatal   : Could not open input file '{MODULE}'"
 
 
-def add_tool(folder: Path, says: str, status: int = 0) -> None:
+def add_tool(folder: Path, says: str, status: int = 0, of: Path = MODULE) -> None:
     """A cuobjdump that says this, errors to stderr, if it is called as the real one is."""
     folder.mkdir(parents=True, exist_ok=True)
     stream = 2 if "cuobjdump" in says else 1
     script = folder / "cuobjdump"
     script.write_text(
-        f'#!/bin/sh\n[ "$1 $2 $#" = "--list-elf {MODULE} 2" ] || exit 99\n'
+        f'#!/bin/sh\n[ "$1 $2 $#" = "--list-elf {of} 2" ] || exit 99\n'
         f"/bin/cat >&{stream} <<'END'\n{says}\nEND\nexit {status}\n"
     )
     script.chmod(0o755)
@@ -78,6 +79,16 @@ def test_the_tool_is_found_in_cudas_folder_that_is_not_on_path(
     assert elf_architectures(MODULE, tmp_path) == ("sm_87", "sm_90a", "sm_120")
     add_tool(folder, "ELF file    1: a.1.sm_80.cubin")
     assert elf_architectures(MODULE, tmp_path) == ("sm_80",)
+
+
+@pytest.mark.parametrize("listed", ["", "ELF file    1: a.sm_87.o", f"{LISTED}ELF file    5: b.o"])
+def test_names_of_another_form_are_not_taken_for_no_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    module = module_for(tmp_path / "m.so", 80, 87)
+    add_tool(tmp_path / "bin", listed, of=module)
+    assert elf_architectures(module, tmp_path) == ("sm_80", "sm_87")  # by the module's own headers
 
 
 def test_a_tool_that_cannot_be_run_is_as_none(folder: Path, tmp_path: Path) -> None:

@@ -8,17 +8,22 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from fat_binaries import CUBIN, EXACTLY_THIS, PTX, container, elf
+from fat_binaries import CUBIN, EXACTLY_THIS, FAMILY, PTX, container, elf
 
 from orin_llm.device.probes.cubins import elf_architectures
 from orin_llm.device.probes.fatbin import read_architectures
 
 MANY = container((PTX, 75, 1), (CUBIN, 87, 17), (CUBIN, 90, EXACTLY_THIS | 17))
+FAMILIES = container((CUBIN, 100, FAMILY | 17), (CUBIN, 120, 17))
 NO_SECTIONS = b"\x7fELF\x02\x01" + bytes(58)
 
 
 def test_binary_code_is_told_and_intermediate_code_is_not(tmp_path: Path) -> None:
     assert read_architectures(elf(tmp_path / "m", MANY)) == {"sm_87", "sm_90a"}
+
+
+def test_code_of_a_family_is_told_as_such(tmp_path: Path) -> None:
+    assert read_architectures(elf(tmp_path / "m", FAMILIES)) == {"sm_100f", "sm_120"}
 
 
 def test_containers_follow_each_other_with_room_between(tmp_path: Path) -> None:

@@ -18,6 +18,12 @@ def intermediate(architectures: str) -> str:
     return ";".join(f"{name.removesuffix('-virtual')}-virtual" for name in kept)
 
 
+def binary(architectures: str) -> str:
+    """Those of a list for which there is code that a GPU runs as it is."""
+    kept = [name for name in names(architectures) if not name.endswith("-virtual")]
+    return ";".join(f"{name.removesuffix('-real')}-real" for name in kept)
+
+
 def parse(architecture: str) -> tuple[int, str, str] | None:
     """Number, letter and kind (`real`, `virtual`, "" for both) of one; None if it is none."""
     match = _ARCHITECTURE.fullmatch(architecture)
@@ -28,9 +34,10 @@ def runs_on(architectures: str, compute_capability: str, *, integrated: bool = F
     """Can a GPU run code built for a list of architectures, such as `80-virtual;87-real`?
 
     Binary code (`-real`, or without suffix) runs on the same major version, from its minor version
-    on; intermediate code (`-virtual`, or without suffix) on anything as new or newer. Architectures
-    with a letter (`90a`) run on exactly theirs. So does binary code on an integrated GPU: NVIDIA
-    promises nothing between Tegra and other GPUs of a major version.
+    on; intermediate code (`-virtual`, or without suffix) on anything as new or newer. Of
+    architectures with a letter, those of a family (`100f`) run on the same major version from their
+    minor version on, others (`90a`) on exactly theirs. So does binary code on an integrated GPU:
+    NVIDIA promises nothing between Tegra and other GPUs of a major version.
     """
     major, _, minor = compute_capability.partition(".")
     gpu = int(major) * 10 + int(minor or 0)
@@ -41,10 +48,9 @@ def runs_on(architectures: str, compute_capability: str, *, integrated: bool = F
         built, letter, kind = parsed
         if built == gpu and (letter or kind != "virtual"):
             return True
-        if letter:
-            continue
-        if kind != "virtual" and not integrated and built // 10 == gpu // 10 and built < gpu:
+        same_major = built // 10 == gpu // 10 and built < gpu
+        if same_major and not integrated and (letter == "f" or (not letter and kind != "virtual")):
             return True
-        if kind != "real" and built <= gpu:
+        if not letter and kind != "real" and built <= gpu:
             return True
     return architectures.strip() in ("native", "all", "all-major")

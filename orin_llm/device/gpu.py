@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from orin_llm.device.tegra import TEGRA_GPUS, tegra_chip
 from orin_llm.host.programs import ask
 from orin_llm.host.units import is_count
 
@@ -16,12 +17,6 @@ _NVIDIA = "0x10de"
 _SMI_TIMEOUT_S = 15
 _DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA controller, 3D controller
 _QUERY = "index,uuid,name,memory.total,memory.free,compute_cap,driver_version"
-# Compute capability by the device tree's name of the chip.
-_TEGRA = {
-    "nvidia,tegra264": ("Jetson Thor GPU", "11.0"),
-    "nvidia,tegra234": ("Orin GPU", "8.7"),
-    "nvidia,tegra194": ("Xavier GPU", "7.2"),
-}
 
 
 @dataclass(frozen=True)
@@ -64,21 +59,17 @@ def find_gpus(root: Path = Path("/"), environ: Mapping[str, str] = os.environ) -
 
 def _tegra(root: Path) -> Gpus | None:
     """The integrated GPU of a Jetson; None on any other machine."""
-    try:
-        compatible = (root / "proc/device-tree/compatible").read_bytes().decode(errors="replace")
-    except OSError:
+    known = TEGRA_GPUS.get(tegra_chip(root))
+    if known is None:
         return None
-    for chip in compatible.split("\0"):
-        if chip in _TEGRA:
-            name, capability = _TEGRA[chip]
-            if not any((root / "dev" / node).exists() for node in ("nvmap", "nvgpu", "nvhost-gpu")):
-                return Gpus(
-                    (),
-                    f"the {name} is not reachable from here (no /dev/nvmap): start the container "
-                    "with `--runtime nvidia`",
-                )
-            return Gpus((Gpu(name, capability, integrated=True),))
-    return None
+    name, capability = known
+    if not any((root / "dev" / node).exists() for node in ("nvmap", "nvgpu", "nvhost-gpu")):
+        return Gpus(
+            (),
+            f"the {name} is not reachable from here (no /dev/nvmap): start the container "
+            "with `--runtime nvidia`",
+        )
+    return Gpus((Gpu(name, capability, integrated=True),))
 
 
 def _discrete(root: Path, visible: str | None) -> Gpus:

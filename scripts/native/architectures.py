@@ -5,49 +5,84 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 from pathlib import Path
 
 from native.errors import BuildError
-from orin_llm.device.architectures import parse, runs_on
+from orin_llm.device.architectures import binary, parse, runs_on
+from orin_llm.device.tegra import TEGRA_GPUS, is_tegra, tegra_chip
+from orin_llm.host.programs import ask
 
-_COMPATIBLE = Path("/proc/device-tree/compatible")
-_ORIN = "nvidia,tegra234"
+_ROOT = Path("/")
 _FOR_AN_ORIN = "87-real"
 _MINIMUM_CAPABILITY = 80  # times ten
+_SMI_TIMEOUT_S = 15
 
 
-def is_tegra() -> bool:
-    """This machine is a Jetson, whose GPU is there whatever else is missing."""
-    return "nvidia,tegra" in _compatible()
+def is_jetson() -> bool:
+    """This machine's GPU is there whatever else is missing."""
+    return is_tegra(_ROOT)
 
 
-def choose_architectures() -> tuple[str, str]:
+def visible_gpus() -> set[int]:
+    """Compute capabilities times ten, such as 89, as nvidia-smi tells them.
+
+    None where the choice does not depend on them.
+
+    Raises:
+        BuildError: nvidia-smi does not answer.
+    """
+    settled = os.environ.get("ORIN_LLM_CUDA_ARCH") or tegra_chip(_ROOT) in TEGRA_GPUS
+    if settled or shutil.which("nvidia-smi") is None:
+        return set()
+    try:
+        said = ask(
+            ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], _SMI_TIMEOUT_S
+        ).stdout
+    except OSError as error:
+        raise BuildError(f"no NVIDIA GPU can be used here: {error}") from None
+    found = re.findall(r"^(\d+)\.(\d)$", said, re.MULTILINE)
+    return {int(major) * 10 + int(minor) for major, minor in found}
+
+
+def usable(visible: set[int]) -> list[int]:
+    """Those that the kernels can be compiled for."""
+    return sorted(value for value in visible if value >= _MINIMUM_CAPABILITY)
+
+
+def choose_architectures(visible: set[int]) -> tuple[str, str]:
     """What to compile for, as CMake takes it, and how that was decided.
+
+    Args:
+        visible: what `visible_gpus` gives.
 
     Raises:
         BuildError: there is no GPU here to compile for, or only one that is too old.
     """
     if own := os.environ.get("ORIN_LLM_CUDA_ARCH"):
         return own, "(ORIN_LLM_CUDA_ARCH)"
-    if _ORIN in _compatible():
-        return _FOR_AN_ORIN, "(Orin)"
-    if not (visible := _visible_gpus()):
+    if tegra := _tegra_gpu():
+        return f"{tegra[1]}-real", f"(the {tegra[0]})"
+    if not visible and is_jetson():
+        chip = tegra_chip(_ROOT) or "device tree and /sys/devices/soc0 are hidden"
+        raise BuildError(
+            f"which GPU it has cannot be told ({chip}): set ORIN_LLM_CUDA_ARCH, for an Orin to"
+            f" {_FOR_AN_ORIN}"
+        )
+    if not visible:
         raise BuildError(
             "no NVIDIA GPU is visible here (nvidia-smi):"
             f" to build for another machine set ORIN_LLM_CUDA_ARCH, such as {_FOR_AN_ORIN} for an"
             " Orin"
         )
-    usable = _usable(visible)
-    if not usable:
+    if not usable(visible):
         raise BuildError(
             f"the GPU has compute capability {max(visible) / 10:.1f}, expected 8.0 or newer"
         )
-    return ";".join(f"{value}-real" for value in usable), "(the GPU of this machine)"
+    return ";".join(f"{value}-real" for value in usable(visible)), "(the GPU of this machine)"
 
 
 def check_setting() -> None:
-    """BuildError where ORIN_LLM_CUDA_ARCH is no such list, or not one for the Orin that this is."""
+    """BuildError where ORIN_LLM_CUDA_ARCH is no such list, or not one for the Jetson here."""
     own = os.environ.get("ORIN_LLM_CUDA_ARCH")
     if not own:
         return
@@ -61,11 +96,37 @@ def check_setting() -> None:
             )
         if parsed[0] < _MINIMUM_CAPABILITY:
             raise BuildError(f"{named}: expected 80 or newer; an Orin has {_FOR_AN_ORIN}")
-    if _ORIN in _compatible() and not runs_on(own, "8.7", integrated=True):
+    tegra = _tegra_gpu()
+    if tegra and not runs_on(own, tegra[2], integrated=True):
         raise BuildError(
-            f"{named}: this machine is an Orin, which cannot run that:"
-            f" expected {_FOR_AN_ORIN} among them, or leave it unset"
+            f"{named}: this machine has the {tegra[0]}, which cannot run that:"
+            f" expected {tegra[1]}-real among them, or leave it unset"
         )
+
+
+def compiled_by_driver(architectures: str) -> bool:
+    """Whether the GPU of the Jetson here runs nothing of them but what its driver compiles."""
+    tegra = _tegra_gpu()
+    return tegra is not None and not runs_on(binary(architectures), tegra[2], integrated=True)
+
+
+def _tegra_gpu() -> tuple[str, int, str] | None:
+    """Name, number and compute capability of the GPU of the Jetson here; None for no such machine.
+
+    Raises:
+        BuildError: it is too old.
+    """
+    known = TEGRA_GPUS.get(tegra_chip(_ROOT))
+    if known is None:
+        return None
+    name, capability = known
+    number = int(capability.replace(".", ""))
+    if number < _MINIMUM_CAPABILITY:
+        raise BuildError(
+            f"the {name} (compute capability {capability}) is out of support: expected 8.0 or"
+            " newer, as an Orin has"
+        )
+    return name, number, capability
 
 
 def gencode(architectures: str) -> list[str]:
@@ -79,27 +140,6 @@ def gencode(architectures: str) -> list[str]:
     return arguments
 
 
-def gpus_here() -> str:
-    """The compute capabilities of the GPUs here that a build could use, as text; "" for none."""
-    return ", ".join(f"{value / 10:.1f}" for value in _usable(_visible_gpus()))
-
-
-def _usable(capabilities: set[int]) -> list[int]:
-    return sorted(value for value in capabilities if value >= _MINIMUM_CAPABILITY)
-
-
-def _visible_gpus() -> set[int]:
-    """Compute capabilities times ten, such as 89, as nvidia-smi tells them."""
-    if shutil.which("nvidia-smi") is None:
-        return set()
-    result = subprocess.run(
-        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-        capture_output=True,
-        text=True,
-    )
-    found = re.findall(r"^(\d+)\.(\d)$", result.stdout, re.MULTILINE)
-    return {int(major) * 10 + int(minor) for major, minor in found}
-
-
-def _compatible() -> str:
-    return _COMPATIBLE.read_text(errors="replace") if _COMPATIBLE.exists() else ""
+def in_words(capabilities: list[int]) -> str:
+    """Such as `8.6, 8.9`; "" for none."""
+    return ", ".join(f"{value / 10:.1f}" for value in capabilities)

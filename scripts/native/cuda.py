@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 
-from native.architectures import check_setting, choose_architectures, gpus_here, is_tegra
+from native.architectures import (
+    check_setting,
+    choose_architectures,
+    compiled_by_driver,
+    in_words,
+    is_jetson,
+    usable,
+    visible_gpus,
+)
 from native.errors import BuildError
 from native.toolchain import read_switch
 from native.toolkits import driver_version, find_toolkit
@@ -36,25 +44,31 @@ def plan_cuda() -> CudaPlan:
     if mode == "off":
         return CudaPlan(False, "ORIN_LLM_CUDA=off")
     check_setting()
+    visible: set[int] = set()
     try:
-        return replace(_find_cuda(), vmm=vmm)
+        visible = visible_gpus()
+        return replace(_find_cuda(visible), vmm=vmm)
     except BuildError as missing:
         if mode == "on":
             raise BuildError(f"ORIN_LLM_CUDA=on, but {missing}") from None
         if named := os.environ.get("ORIN_LLM_CUDA_ARCH"):
             raise BuildError(f"ORIN_LLM_CUDA_ARCH={named}, but {missing}") from None
-        if is_tegra():
+        if is_jetson():
             raise BuildError(
                 f"this is a Jetson, but {missing}."
                 " ORIN_LLM_CUDA=off builds for the CPU alone, which is many times slower"
             ) from None
-        return CudaPlan(False, str(missing), idle_gpu=gpus_here())
+        return CudaPlan(False, str(missing), idle_gpu=in_words(usable(visible)))
 
 
-def _find_cuda() -> CudaPlan:
-    architectures, chosen_by = choose_architectures()
-    elsewhere = bool(os.environ.get("ORIN_LLM_CUDA_ARCH")) and not is_tegra()
-    toolkit = find_toolkit(architectures, driver="" if elsewhere else driver_version())
+def _find_cuda(visible: set[int]) -> CudaPlan:
+    architectures, chosen_by = choose_architectures(visible)
+    elsewhere = bool(os.environ.get("ORIN_LLM_CUDA_ARCH")) and not is_jetson()
+    toolkit = find_toolkit(
+        architectures,
+        driver="" if elsewhere else driver_version(),
+        driver_compiles=compiled_by_driver(architectures),
+    )
     why = f"nvcc {toolkit.version} at {toolkit.nvcc}, architecture {architectures} {chosen_by}"
     if toolkit.passed_over:
         why += f"; passed over: {'; '.join(toolkit.passed_over)}"

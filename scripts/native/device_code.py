@@ -36,5 +36,9 @@ def _binaries(architectures: str) -> list[str]:
 
 
 def _has(found: tuple[str, ...], name: str) -> bool:
-    """llama.cpp compiles some architectures with the features of exactly that one: sm_120a."""
-    return any(re.fullmatch(f"{name}[a-z]?", item) for item in found)
+    """llama.cpp compiles some architectures with the features of exactly that one: sm_120a.
+
+    Code for a family, sm_100f, is listed by cuobjdump as sm_100.
+    """
+    pattern = f"{name.removesuffix('f')}f?" if name.endswith("f") else f"{name}[a-z]?"
+    return any(re.fullmatch(pattern, item) for item in found)

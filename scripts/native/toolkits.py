@@ -44,8 +44,11 @@ class Toolkit:
     passed_over: tuple[str, ...]
 
 
-def find_toolkit(architectures: str, driver: str) -> Toolkit:
+def find_toolkit(architectures: str, driver: str, *, driver_compiles: bool = False) -> Toolkit:
     """The first that compiles for `architectures` what a driver for CUDA `driver` ("": any) runs.
+
+    Args:
+        driver_compiles: the GPU has no code of its own among them, only intermediate code.
 
     Raises:
         BuildError: there is none; the message says what each lacks.
@@ -56,7 +59,7 @@ def find_toolkit(architectures: str, driver: str) -> Toolkit:
         found = True
         try:
             version = nvcc_version(nvcc)
-            _check_age(nvcc, version, driver)
+            _check_age(nvcc, version, driver, driver_compiles)
             _check_compiles(nvcc, version, architectures)
             return Toolkit(nvcc, version, tuple(problems))
         except BuildError as problem:
@@ -139,20 +142,32 @@ def driver_version() -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def _check_age(nvcc: str, version: str, driver: str) -> None:
-    """BuildError where it is too old, or too new for the driver."""
+def _check_age(nvcc: str, version: str, driver: str, driver_compiles: bool) -> None:
+    """BuildError where it is too old, or too new for the driver.
+
+    A driver runs binary code of any toolkit of its major version, but does not compile intermediate
+    code of a newer minor one.
+    """
     release = tuple(map(int, version.split(".")))
     if release < _MINIMUM:
         raise BuildError(
             f"nvcc {version} ({nvcc}) is too old: CUDA 12.2 or newer is needed"
             " (on a Jetson: JetPack 6 or newer)"
         )
-    major = driver.split(".")[0]
-    if major and int(major) < release[0]:
+    if not driver:
+        return
+    known = tuple(map(int, driver.split(".")))
+    if known[0] < release[0]:
         raise BuildError(
             f"nvcc {version} ({nvcc}) makes code for a newer driver than the one here, which is for"
-            f" CUDA {driver}: install the toolkit of CUDA {major} (on a Jetson: apt-get install"
+            f" CUDA {driver}: install the toolkit of CUDA {known[0]} (on a Jetson: apt-get install"
             " nvidia-jetpack), or update the driver"
+        )
+    if driver_compiles and known < release:
+        raise BuildError(
+            f"nvcc {version} ({nvcc}) makes intermediate code that the driver here, which is for"
+            f" CUDA {driver}, does not compile: leave ORIN_LLM_CUDA_ARCH unset, or install the"
+            f" toolkit of CUDA {driver}"
         )
 
 

@@ -20,7 +20,10 @@ _ENTRY = struct.Struct("<HHIQ12xI8xI")  # kind, …, size of this header, of the
 _MAGIC = 0xBA55ED50
 _ALIGNMENT = 8
 _CUBIN = 2  # a kind of entry; 1 is PTX
-_EXACTLY_THIS = 1 << 20  # a flag: sm_90a
+_LETTERS = {
+    1 << 20: "a",
+    1 << 21: "f",
+}  # flags: of exactly this GPU, sm_90a; of its family, sm_100f
 
 
 def read_architectures(module: Path) -> set[str] | None:
@@ -62,5 +65,6 @@ def _cubins(elf: mmap.mmap, begin: int, end: int) -> Iterator[str]:
             if header < _ENTRY.size:
                 raise ValueError("no entry where one should begin")
             if kind == _CUBIN:
-                yield f"sm_{architecture}{'a' if flags & _EXACTLY_THIS else ''}"
+                letters = (letter for flag, letter in _LETTERS.items() if flags & flag)
+                yield f"sm_{architecture}{''.join(letters)}"
             entry += header + size
