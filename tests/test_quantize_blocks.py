@@ -10,61 +10,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
+from quantize_rows import IMPORTANCES, KINDS, TYPES, Floats, bell, importance, rows
 
 from orin_llm import _native
 
 testing = _native.testing
 pytestmark = pytest.mark.skipif(
-    platform.machine() != "x86_64", reason="elsewhere compilers fuse sums of ggml's own"
+    platform.machine() != "x86_64",
+    reason="elsewhere compilers fuse sums of ggml's own; ours are held to quantize_digests.json",
 )
-TYPES = ("q4_K", "q5_K", "q6_K", "iq4_nl", "iq4_xs")
-Floats = NDArray[np.float32]
 
 
-def assert_same_bytes(name: str, x: Floats, importance: Floats | None) -> None:
-    ours, stock = (testing.quantize_rows(name, x, importance, stock=who) for who in (False, True))
+def assert_same_bytes(name: str, x: Floats, weights: Floats | None) -> None:
+    ours, stock = (testing.quantize_rows(name, x, weights, stock=who) for who in (False, True))
     np.testing.assert_array_equal(ours, stock)
 
 
-def rows(kind: str, rng: np.random.Generator) -> Floats:
-    x = rng.standard_normal((24, 512)).astype(np.float32)
-    blocks = x.reshape(-1, 16)
-    if kind == "outliers":
-        x[rng.random(x.shape) < 0.02] *= 100
-    elif kind == "above 0":
-        np.abs(x, out=x)
-    elif kind == "below 0":
-        np.negative(np.abs(x), out=x)
-    elif kind == "few values":
-        x[:] = rng.integers(-1, 2, x.shape)
-    elif kind == "empty blocks":
-        blocks[rng.random(len(blocks)) < 0.7] = 0
-    elif kind == "flat blocks":
-        blocks[:] = rng.integers(-2, 3, (len(blocks), 1))
-    elif kind == "far apart":  # the scales of small blocks round to 0 beside the largest
-        blocks *= 10.0 ** rng.integers(-6, 1, (len(blocks), 1))
-    elif kind == "tiny":
-        x *= np.float32(1e-36)
-    elif kind == "large":
-        x *= np.float32(1e5)
-    return x
-
-
-KINDS = ["normal", "outliers", "above 0", "below 0", "few values", "empty blocks", "flat blocks"]
-KINDS += ["far apart", "tiny", "large"]
-
-
-@pytest.mark.parametrize("weights", ["none", "any", "mostly 0", "0"])
+@pytest.mark.parametrize("weights", IMPORTANCES)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", TYPES)
 def test_blocks_are_ggmls(name: str, kind: str, weights: str) -> None:
-    rng = np.random.default_rng(len(kind))
-    x = rows(kind, rng)
-    importance = rng.gamma(0.5, size=512).astype(np.float32)
-    if weights == "mostly 0":
-        importance[rng.random(512) < 0.9] = 0
-    assert_same_bytes(name, x, {"none": None, "0": 0 * importance}.get(weights, importance))
+    assert_same_bytes(name, rows(kind), importance(weights))
 
 
 finite: Any = st.floats(-65504, 65504, width=32)
@@ -79,7 +45,6 @@ def test_any_block_is_ggmls(name: str, x: Floats) -> None:
 
 @pytest.mark.parametrize("n", [32, 64, 224, 288, 576])
 def test_rows_need_not_be_whole_groups_of_blocks(n: int) -> None:
-    rng = np.random.default_rng(n)
-    x = rng.standard_normal((5, n)).astype(np.float32)
+    x = bell(np.random.default_rng(n), (5, n))
     assert_same_bytes("iq4_nl", x, None)
-    assert_same_bytes("iq4_nl", x, rng.gamma(0.5, size=n).astype(np.float32))
+    assert_same_bytes("iq4_nl", x, importance("any", n))
