@@ -63,10 +63,12 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def listen(folder: Path) -> tuple[socket.socket, Path]:
-    """A listening socket `PID-N.sock` in the folder, which is made if it is not there.
+@contextmanager
+def unused_path(folder: Path) -> Iterator[Path]:
+    """A path `PID-N.sock` in the folder, free for a socket within the block.
 
-    Only the user can open either. Sockets that nobody listens to any more are removed.
+    The folder is made if it is not there: only the user can open it. Sockets that nobody listens
+    to any more are removed.
 
     Raises:
         OrinError, OSError: the folder cannot be used, or the path is too long for a socket.
@@ -78,24 +80,36 @@ def listen(folder: Path) -> tuple[socket.socket, Path]:
         for path in sockets(folder):
             if _is_dead(path):
                 path.unlink(missing_ok=True)
-        names = (folder / f"{os.getpid()}-{number}.sock" for number in count())
-        path = next(path for path in names if not os.path.lexists(path))
+        path = _first_unused(folder)
         if len(os.fsencode(path)) > MAX_PATH_BYTES:
             raise OrinError(
                 f"{path} is too long for a socket: at most {MAX_PATH_BYTES} bytes; set "
                 "XDG_RUNTIME_DIR to a shorter one"
             )
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            listener.bind(os.fsencode(path))
-            path.chmod(0o600)
-            listener.listen(BACKLOG)
-            listener.setblocking(False)
-        except BaseException:
-            listener.close()
-            path.unlink(missing_ok=True)
-            raise
-    return listener, path
+        yield path
+
+
+def _first_unused(folder: Path) -> Path:
+    for number in count():
+        path = folder / f"{os.getpid()}-{number}.sock"
+        if not os.path.lexists(path):
+            break
+    return path
+
+
+def listen(path: Path) -> socket.socket:
+    """A listening socket that only the user can open. OSError: there can be none."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(os.fsencode(path))
+        path.chmod(0o600)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        path.unlink(missing_ok=True)
+        raise
+    return listener
 
 
 def sockets(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ import weakref
 from pathlib import Path
 
 from orin_llm.errors import OrinError
-from orin_llm.stats.folder import folders, listen
+from orin_llm.stats.folder import folders
 from orin_llm.stats.server import StatsServer, StatsSource
 
 _CLOSE_S = 1.0  # a thread that a source keeps for longer ends on its own
@@ -31,26 +31,29 @@ class StatsPublisher:
         self.problem: str | None = None
         self._thread: threading.Thread | None = None
         try:
-            listener, path = listen(folders()[0])
-        except (OrinError, OSError) as error:
+            server = StatsServer(weakref.ref(source))
+            # Before there is a socket: a signal may end the program between any two steps.
+            self._at_end = weakref.finalize(source, server.stop)
+            self._start(server)
+        except (OrinError, OSError, RuntimeError) as error:
             self.problem = f"statistics are not published: {error}"
-            return
-        server = StatsServer(listener, path, weakref.ref(source))
-        self._stop = weakref.finalize(source, server.stop)
+
+    def _start(self, server: StatsServer) -> None:
         thread = threading.Thread(target=server.run, name="orin-llm-stats", daemon=True)
         try:
+            path = server.listen(folders()[0])
             thread.start()
-        except RuntimeError as error:  # the user may have no more threads
-            self._stop()
+        except (OrinError, OSError, RuntimeError):  # the user may have no more threads
+            self._at_end()
             server.close_files()
-            self.problem = f"statistics are not published: {error}"
-            return
-        self.path, self._thread = path, thread
+            raise
+        self.path, self._server, self._thread = path, server, thread
 
     def close(self) -> None:
         """Remove the socket and end the connections. May be called more than once."""
         if self._thread is None:
             return
-        self._stop()
+        self._server.stop()
+        self._at_end.detach()
         if self._thread is not threading.current_thread():
             self._thread.join(_CLOSE_S)

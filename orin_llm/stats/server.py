@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from orin_llm.errors import OrinError
+from orin_llm.stats.folder import listen, unused_path
 from orin_llm.stats.protocol import (
     DEFAULT_INTERVAL_MS,
     MAX_CLIENTS,
@@ -53,28 +54,43 @@ class _Client:
 
 
 class StatsServer:
-    """Answers on a listening socket, in one thread that calls `run`.
+    """Answers on a socket, in one thread that calls `run` once it listens.
 
     Each client gets a line that says hello, then one of statistics, another after each interval. A
     line that its socket does not take at once is its last.
     """
 
-    def __init__(
-        self, listener: socket.socket, path: Path, source: weakref.ref[StatsSource]
-    ) -> None:
-        self._path = path
+    def __init__(self, source: weakref.ref[StatsSource]) -> None:
+        self._path: Path | None = None  # to be removed, if it is there
         self._source = source
         self._pid = os.getpid()
         self._started_ms = time.time() * 1e3
         self._stopping = False
-        self._listener = listener
+        self._listener: socket.socket | None = None
         self._waking, self._woken = socket.socketpair()
         self._waking.setblocking(False)
         self._clients: list[_Client] = []
         self._selector = selectors.DefaultSelector()
-        self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._woken, selectors.EVENT_READ)
         _servers.add(self)
+
+    def listen(self, folder: Path) -> Path:
+        """Make the socket in the folder, and give its path.
+
+        `stop` removes it, also where a signal's exception ends this between any two steps.
+
+        Raises:
+            OrinError, OSError: there can be none.
+        """
+        with unused_path(folder) as path:
+            self._path = path
+            try:
+                self._listener = listen(path)
+            except OSError:
+                self._path = None  # it may be another's as soon as the folder is not locked
+                raise
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        return path
 
     def run(self) -> None:
         """Serve until `stop`."""
@@ -97,8 +113,10 @@ class StatsServer:
         if os.getpid() != self._pid:
             return
         self._stopping = True
-        with suppress(OSError):
-            self._path.unlink()
+        if self._path is not None:
+            with suppress(OSError):
+                self._path.unlink()
+            self._path = None
         with suppress(OSError):  # it has ended, or was woken and did not run yet
             self._waking.send(b"\0")
 
@@ -108,7 +126,8 @@ class StatsServer:
         for client in self._clients:
             client.connection.close()
         for end in (self._listener, self._waking, self._woken):
-            end.close()
+            if end is not None:
+                end.close()
 
     def _time_left_s(self) -> float | None:
         if not self._clients:
@@ -116,6 +135,7 @@ class StatsServer:
         return max(0.0, min(client.due_s for client in self._clients) - time.monotonic())
 
     def _accept(self) -> None:
+        assert self._listener is not None
         try:
             connection, _ = self._listener.accept()
         except (BlockingIOError, ConnectionError):  # who called is gone already
