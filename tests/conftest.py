@@ -23,6 +23,9 @@ collect_ignore = [] if gpu_under_test.KIND else ["gpu"]
 
 # A job in the background of a script ignores Ctrl-C, and so would every process that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+# And under nohup, a closed terminal. What is handled is not ignored in those processes.
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda number, frame: None)
 # A process of pytest-xdist has them, and programs would believe them rather than their terminal.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
@@ -41,9 +44,10 @@ def smollm2() -> Path:
 def engine(smollm2: Path) -> Iterator[Engine]:
     """The default model with a context of 2048 tokens. Tests must not close it.
 
-    One thread: several wait for each other at every step, which takes long on a busy machine.
+    One thread: several wait for each other at every step, which takes long on a busy machine. It
+    does not publish: whoever looks for engines would open files in this process, as others count.
     """
-    with Engine(smollm2, EngineConfig(n_ctx=2048, threads=1)) as shared:
+    with Engine(smollm2, EngineConfig(n_ctx=2048, threads=1, publish=False)) as shared:
         yield shared
 
 

@@ -50,6 +50,11 @@ def make_cold(path: Path) -> None:
         pytest.skip("the temporary folder lies in memory")
 
 
+def thread_ids() -> set[str]:
+    """Of this process, by number. One that was joined may be there a moment longer."""
+    return set(os.listdir("/proc/self/task"))
+
+
 def needs_populating(folder: Path) -> None:
     """Skip where memory that is asked for in advance is not read: an emulator says it was."""
     path = folder / "shrinks"

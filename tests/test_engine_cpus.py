@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,9 +25,10 @@ def cores_by_thread() -> dict[int, str]:
     """The cores that each thread of this process may use, by its number."""
     cores = {}
     for folder in Path("/proc/self/task").iterdir():
-        for line in (folder / "status").read_text().splitlines():
-            if line.startswith("Cpus_allowed_list:"):
-                cores[int(folder.name)] = line.split()[1]
+        with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+            for line in (folder / "status").read_text().splitlines():
+                if line.startswith("Cpus_allowed_list:"):
+                    cores[int(folder.name)] = line.split()[1]
     return cores
 
 
@@ -46,7 +48,8 @@ def test_only_the_threads_of_the_engine_are_kept_on_its_cores(smollm2: Path) -> 
     new = {thread: cores for thread, cores in after.items() if thread not in before}
     assert len(new) >= 3  # the engine's own, and two that compute with it
     assert set(new.values()) == {str(core)}
-    assert {thread: after[thread] for thread in before} == before
+    others = before.keys() & after.keys()  # one may have ended only now
+    assert {thread: after[thread] for thread in others} == {t: before[t] for t in others}
 
 
 def test_without_a_list_threads_may_use_what_the_process_may(smollm2: Path) -> None:

@@ -20,11 +20,13 @@ from orin_llm.errors import OrinError, UsageError
 
 @pytest.fixture
 def engine(tiny_model: Path) -> Iterator[Engine]:
-    with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, chunk_size=32)) as engine:
+    config = EngineConfig(n_ctx=256, threads=1, chunk_size=32, publish=False)
+    with Engine(tiny_model, config) as engine:
         yield engine
 
 
 def open_files() -> int:
+    """Of this process: a publishing engine has one more for whoever looks for engines."""
     return len(os.listdir("/proc/self/fd"))
 
 
@@ -146,8 +148,9 @@ def test_loops_that_have_ended_are_forgotten(engine: Engine) -> None:
 
 def test_a_loop_that_never_runs_again_keeps_no_file_of_a_closed_engine(tiny_model: Path) -> None:
     before = open_files()
+    config = EngineConfig(n_ctx=256, threads=1, max_batch=1, publish=False)
     for seed in range(5):
-        with Engine(tiny_model, EngineConfig(n_ctx=256, threads=1, max_batch=1)) as engine:
+        with Engine(tiny_model, config) as engine:
             loop = asyncio.new_event_loop()
             blockers = [start(engine, prompt(seed, 20), 230) for _ in range(20)]
             task = loop.create_task(take(start(engine, [100], 8)))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from gguf_bytes import Tensor, tiny_llama_bytes
-from load_support import make_cold
+from load_support import make_cold, thread_ids
+from stats_support import until
 
 from orin_llm import _native
 from orin_llm.engine import EngineConfig, loaded_model
@@ -20,32 +19,25 @@ from orin_llm.host.memory import Memory
 SIZE = (20 << 20) + 5  # several parts, and a rest
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_all_files_come_into_the_page_cache_in_order(tmp_path: Path) -> None:
     paths = [tmp_path / "first", tmp_path / "missing", tmp_path, tmp_path / "second"]
     for path in (paths[0], paths[3]):
         path.write_bytes(bytes(SIZE))
         make_cold(path)
     with _native.ReadAhead([os.fsencode(path) for path in paths]):
-        wait_until(lambda: page_cache.cached_bytes(paths[3]) == SIZE)
-        wait_until(lambda: page_cache.cached_bytes(paths[0]) == SIZE)
+        for path in (paths[3], paths[0]):
+            until(lambda path=path: page_cache.cached_bytes(path) == SIZE, path.name)  # type: ignore[misc]
 
 
 def test_it_ends_when_it_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "holes"
     path.touch()
     os.truncate(path, 1 << 42)
-    before = os.listdir("/proc/self/task"), len(os.listdir("/proc/self/fd"))
+    before, files = thread_ids(), len(os.listdir("/proc/self/fd"))
     with _native.ReadAhead([os.fsencode(path)]):
-        assert len(os.listdir("/proc/self/task")) == len(before[0]) + 2
-    assert os.listdir("/proc/self/task") == before[0]
-    assert len(os.listdir("/proc/self/fd")) == before[1]
+        assert len(thread_ids() - before) == 2
+    until(lambda: thread_ids() <= before, "the threads' end")
+    assert len(os.listdir("/proc/self/fd")) == files
 
 
 @pytest.mark.parametrize(

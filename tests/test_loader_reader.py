@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gguf_bytes import tiny_llama_bytes
-from load_support import break_value, make_cold
+from load_support import break_value, make_cold, thread_ids
+from stats_support import until
 
 from orin_llm import _native
 from orin_llm.errors import ModelFileError
@@ -84,18 +85,14 @@ def test_a_file_that_shrinks_is_an_error_that_names_file_and_offset(data_file: P
 
 
 def test_a_reader_that_is_closed_has_no_threads_and_no_more_pieces(data_file: Path) -> None:
-    before = n_threads()
+    before = thread_ids()
     reader = _native.FileReader(data_file, piece_bytes=PIECE, threads=3)
     piece = next(reader)
-    assert n_threads() == before + 3
+    assert len(thread_ids() - before) == 3
     reader.close()
-    assert n_threads() == before
+    until(lambda: thread_ids() <= before, "the threads' end")
     assert list(reader) == []
     assert len(memoryview(piece)) == PIECE  # its memory is still there
-
-
-def n_threads() -> int:
-    return len(os.listdir("/proc/self/task"))
 
 
 def test_a_piece_cannot_be_written_to(data_file: Path) -> None:

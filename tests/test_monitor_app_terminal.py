@@ -221,16 +221,21 @@ STUCK = """
 """
 
 
-def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(start: Start) -> None:
+def stuck(start: Start) -> pexpect.spawn[bytes]:
+    """An app that waits for ever, and has nothing to write any more."""
     child = start(command=python(STUCK))
-    child.expect_exact(b"ready")
+    child.expect_exact(b"ready\r\n")
+    return child
+
+
+def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(start: Start) -> None:
+    child = stuck(start)
     child.kill(signal.SIGTERM)
     assert ended(child) == 143
 
 
 def test_an_app_that_is_stuck_when_its_terminal_goes_is_ended(start: Start) -> None:
-    child = start(command=python(STUCK))
-    child.expect_exact(b"ready")
+    child = stuck(start)
     assert hung_up(child) == 129
 
 

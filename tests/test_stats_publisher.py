@@ -207,7 +207,8 @@ def test_closing_removes_the_socket_and_ends_the_connections(source: Source) -> 
         publisher.close()
         publisher.close()
         assert list(attached) == []
-    assert not publisher.path.exists() and len(server_threads()) == threads - 1
+    assert not publisher.path.exists()
+    until(lambda: len(server_threads()) == threads - 1, "the thread's end")
     with pytest.raises(OrinError, match="no engine answers at .*: No such file"):
         attach(publisher.path)
 
