@@ -12,6 +12,7 @@ from board_check.archive import listing, write_archive
 from board_check.identity import read_identity
 from board_check.redact import Redactor
 from board_check.secret import Secret
+from orin_llm.errors import OrinError
 
 UUID = "8f0e6bb5-8f7c-9f2a-d7a7-0123456789ab"
 FILES = {
@@ -26,8 +27,9 @@ FILES = {
     "proc/net/fib_trie": "|-- 127.0.0.1\n /32 host LOCAL\n |-- 192.0.2.77\n /32 host LOCAL\n",
     f"dev/disk/by-uuid/{UUID}": "",
     "etc/hostname": f"{HOST}.lan.zoraland.example\n",
-    "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 oldname9\n",
-    "etc/resolv.conf": "search zoraland.example\n",
+    "proc/net/arp": "IP address  HW type Flags HW address\n192.0.2.1 0x1 0x2 02:1a:2b:3c:4d:5e *\n",
+    "etc/hosts": "127.0.0.1 localhost\n127.0.1.1 oldname9\n192.0.2.9 neighbour9 # his\n",
+    "etc/resolv.conf": "nameserver 192.0.2.2\nsearch zoraland.example\n",
     "etc/machine-id": f"{MACHINE_ID}\n",
     "etc/passwd": f"root:x:0:0:root:/root:/bin/sh\n"
     f"{USER}:x:1000:1000:Zora Ñandú,,,:/data/h/{USER}:/bin/sh\n",
@@ -37,7 +39,9 @@ VALUES = {
     ("serial", SERIAL), ("serial", "BRD-77-X1"), ("serial", "S4EWNX0M123456"),
     ("serial", "13014e53304a39384b10a1b2c3d4e5f6"), ("serial", "1421222012345"),
     ("serial", "ANDROID1234"), ("chip", "0x80012344705DE42A1C0000000A018140"), ("mac", MAC),
-    ("ip", "192.0.2.77"), ("uuid", UUID), ("host", f"{HOST}.lan.zoraland.example"), ("host", HOST),
+    ("ip", "192.0.2.77"), ("ip", "192.0.2.1"), ("mac", "02:1a:2b:3c:4d:5e"),
+    ("ip", "192.0.2.9"), ("host", "neighbour9"), ("ip", "192.0.2.2"),
+    ("uuid", UUID), ("host", f"{HOST}.lan.zoraland.example"), ("host", HOST),
     ("host", "oldname9"), ("host", "zoraland.example"), ("id", MACHINE_ID), ("user", USER),
     ("name", "Zora Ñandú"), ("name", "Zora"), ("path", f"/data/h/{USER}"), ("ssid", "Zora's Wi-Fi"),
     ("user", f"{USER}@{HOST}"), ("token", "very-secret-1"), ("path", "/srv/q/checkout"),
@@ -84,12 +88,24 @@ def archived(folder: Path, **files: bytes) -> dict[str, str]:
     return texts_of(archive.path)
 
 
-def test_a_file_in_which_a_value_is_folded_over_lines_is_left_out(tmp_path: Path) -> None:
-    texts = archived(tmp_path, a_txt=f"x {SERIAL[:6]}\n{SERIAL[6:]} y".encode(), b_txt=b"fine")
-    assert (
-        texts["logs/a.txt"].startswith("(left out: serial in it") and texts["logs/b.txt"] == "fine"
-    )
+def test_a_file_in_which_a_value_is_left_is_left_out(tmp_path: Path) -> None:
+    spaced = " ".join(SERIAL)
+    texts = archived(tmp_path, a_txt=f"x {spaced} y".encode(), b_txt=b"fine")
+    assert texts["logs/a.txt"].startswith("(left out: serial in it")
+    assert texts["logs/b.txt"] == "fine"
     assert texts["SUMMARY.txt"] == "of <user-1>\n" and "names of users" in texts["README.txt"]
+
+
+def test_an_archive_that_has_a_value_all_the_same_is_refused_and_nothing_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archived(tmp_path, a_txt=b"x")
+    before = (tmp_path / "board-check.tar.gz").read_bytes()
+    monkeypatch.setattr("board_check.archive._clean", lambda text, _: text)  # as if it were broken
+    with pytest.raises(OrinError, match=r"serial, user of this machine would be in the archive"):
+        write_archive(tmp_path, {"a": f"{SERIAL} {USER}"}, {}, redactor())
+    assert (tmp_path / "board-check.tar.gz").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"board-check.tar.gz", "places"}
 
 
 def test_a_long_text_is_cut_at_lines_and_long_json_is_left_out(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from board_check.leaks import leaks
 from board_check.redact import Redactor
 from board_check.secret import KINDS
+from orin_llm.errors import OrinError
 from orin_llm.host.disk import replacing
 
 NAME = "board-check"
@@ -55,27 +57,41 @@ def write_archive(
         sources: files by the folder that they have in the archive.
 
     Raises:
+        OrinError: a value that is known to be of this machine is in what was written.
         OSError: it cannot be written.
     """
-    found = {name: _clean(name, text, redactor) for name, text in texts.items()}
+    found = {name: _clean(text, redactor) for name, text in texts.items()}
     for place, paths in sources.items():
         for path in sorted(paths):
             name = redactor.redact(f"{place}/{path.name}")
-            found[name] = _clean(name, _read(path), redactor)
+            found[name] = _clean(_read(path), redactor)
     counts = redactor.counts
     removed = "".join(f"  {counts[kind]:6}  {KINDS[kind]}\n" for kind in KINDS if counts[kind])
-    found["README.txt"] = _README.format(removed=removed or "  nothing\n")
+    readme = _README.format(removed=removed or "  nothing\n")
+    found["README.txt"] = _clean(readme, redactor)
     path = folder / f"{NAME}.tar.gz"
     with replacing(path) as part:
         _write(part, found)
+        _require_clean(part, redactor)
     return Archive(path, {name: len(text.encode()) for name, text in found.items()})
 
 
-def _clean(name: str, text: str, redactor: Redactor) -> str:
+def _clean(text: str, redactor: Redactor) -> str:
     clean = redactor.redact(text)
-    if kinds := redactor.remains(clean):
+    if kinds := leaks(clean, redactor.secrets):
         return f"(left out: {', '.join(kinds)} in it could not be taken out)\n"
     return clean
+
+
+def _require_clean(path: Path, redactor: Redactor) -> None:
+    """All bytes of the file as it will be sent, names and headers too."""
+    text = gzip.decompress(path.read_bytes()).decode(errors="replace")
+    if kinds := leaks(text, redactor.secrets):
+        raise OrinError(
+            f"{', '.join(kinds)} of this machine would be in the archive, so none is written: a"
+            f" fault of this program. What was found stays in {path.parent} as it is; it has names"
+            " and serial numbers: report this line, not those files"
+        )
 
 
 def _read(path: Path) -> str:

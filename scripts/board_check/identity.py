@@ -57,10 +57,18 @@ _WITHIN = {
         # What the boards' EEPROMs hold: numbers of 13 digits among part numbers.
         "sys/bus/i2c/devices/*/eeprom": r"(?<!\d)(\d{13})(?!\d)",
     },
-    "mac": {"proc/cmdline": r"(?:mac|addr)\w*=((?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2})"},
-    "ip": {"proc/net/fib_trie": r"\|-- (?!127\.)(\S+)\n\s+/32 host LOCAL"},
+    "mac": {
+        "proc/cmdline": r"(?:mac|addr)\w*=((?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2})",
+        "proc/net/arp": r"\s((?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2})\s",
+    },
+    "ip": {
+        "proc/net/fib_trie": r"\|-- (?!127\.)(\S+)\n\s+/32 host LOCAL",
+        "proc/net/arp": r"(?m)^(\d+\.\d+\.\d+\.\d+)\s",
+        "etc/hosts": r"(?m)^(?!127\.)(\d+\.\d+\.\d+\.\d+)\s",
+        "etc/resolv.conf": r"(?m)^nameserver\s+(?!127\.)(\S+)",
+    },
     "host": {
-        "etc/hosts": r"(?m)^127\.0\.1\.1\s+([^\s#]+)",
+        "etc/hosts": r"(?m)^(?!127\.0\.0\.)\d+\.\d+\.\d+\.\d+\s+([^\s#]+)",
         "etc/machine-info": r'(?m)^PRETTY_HOSTNAME="?([^"\n]+)',
         "etc/resolv.conf": r"(?m)^(?:search|domain)\s+(\S+)",
     },

@@ -51,7 +51,7 @@ def _assumed(target: Target, found: dict[str, Any]) -> list[dict[str, Any]]:
         check("the processor has what the Arm code was built and emulated for, and no more",
               on_board and not odd, ", ".join(odd) or "as assumed",
               "send the archive: code for these instructions could be added"),
-        check("glibc is 2.35 or newer", on_board and (version is None or version >= _GLIBC),
+        check("glibc is 2.35 or newer", None if version is None else version >= _GLIBC,
               found["libc"], "JetPack 6 has it: JetPack 5 is out of support (docs/setup.md)"),
     ]  # fmt: skip
 

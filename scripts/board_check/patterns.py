@@ -5,20 +5,10 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from board_check.secret import begins
+from board_check.finders import Pattern
 
 Found = re.Match[str]
-
-
-@dataclass(frozen=True)
-class Pattern:
-    """Text of a kind. What the group `value` has goes; `meant` tells of a doubtful one."""
-
-    kind: str
-    expression: re.Pattern[str]
-    meant: Callable[[Found], bool] = lambda found: True
 
 
 def _pattern(kind: str, text: str, meant: Callable[[Found], bool] = lambda found: True) -> Pattern:
@@ -29,29 +19,47 @@ _OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
 _HEX = "[0-9a-f]"
 _LETTER = r"(?<![^\W_])"  # none before
 _UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
-# Before a version of four parts, which is written like an address.
+# A version of four parts is written like an address. It is one where this stands before it,
 _VERSION = re.compile(
-    r"(?:\bv|version\W{0,3}|[=~<>]=\s?|\.so\.|\b(?:lib)?(?:cuda|cudart|cublas\w*|cudnn|cufft|curand"
-    r"|cusolver|cusparse|nccl|npp|nvinfer|nvjitlink|nvjpeg|onnx|opencv|setuptools|tensorrt|vpi|vulkan"
-    r"|driver|kernel|llama)[\w-]*\W{1,3})$",
+    r"(?:(?<![^\W_])(?:v|ver|version[a-z_]*|release|rev)[^\w\n]{0,5}|[=~<>!]=\s?|\.so\."
+    r"|\b(?:less|greater|lower|higher|newer|older|earlier|later) than "
+    r"|(?<![^\W_])(?!(?:ip|host|node|addr)[-_])[a-z][\w.+]*[-_]"
+    r"|\b(?:lib)?(?:cuda|cudart|cublas\w*|cudnn|cufft|curand|cusolver|cusparse|nccl|npp|nvinfer"
+    r"|nvjitlink|nvjpeg|opencv|tensorrt|vpi|driver|kernel)[\w-]*\W{1,3})$",
     re.IGNORECASE,
 )
+# or this after it,
+_RELEASE = re.compile(
+    r"-\d|[+~]\w|-?\.?(?:dev|rc|post|tegra)\d*\b|\.(?:tar|whl|deb|zip)\b"
+    r"| (?:and|or) (?:above|higher|later|lower|newer|older)\b"
+)
+# or a name, alone with it in a line or between commas.
+_PROGRAM = re.compile(
+    r"(?:^|[\n,;|(])[ \t]*(?!(?:addr\w*|at|by|client|dns|dst|from|gateway|gw|host\w*|inet|ip\w*"
+    r"|local|nameserver|peer|ping|proxy|remote|route|server|src|to|via)\b)[a-z][\w.+-]*[ \t]+\(?$",
+    re.IGNORECASE,
+)
+_ALONE = re.compile(r"[ \t]*(?:$|[\n,;|()])")
 _PUBLIC_HOSTS = (
     "0.0.0.0", "127.0.0.1", "cmake.org", "debian.org", "example.com", "example.org", "github.com",
     "github.io", "gitlab.com", "google.com", "huggingface.co", "invalid", "jetson-ai-lab.dev",
-    "kitware.com", "nvidia.com", "perfetto.dev", "pypi.org",
+    "kitware.com", "localhost", "nvidia.com", "perfetto.dev", "pypi.org",
     "pytest.org", "python.org", "pythonhosted.org", "pytorch.org", "readthedocs.io", "ubuntu.com",
 )  # fmt: skip
 _UNITS = (".service", ".timer", ".socket", ".target", ".conf", ".mount", ".path", ".slice")
 
 
 def _is_address(found: Found) -> bool:
-    first = int(found["value"].split(".")[0])
-    if first in (127, 255) or found["value"] == "0.0.0.0":  # of every machine
+    address = ipaddress.IPv4Address(re.sub(r"\b0+(?=\d)", "", found["value"]))
+    if address.is_loopback or address.is_unspecified or address.is_reserved:  # of every machine
         return False
-    if found["value"].startswith(("192.168.", "169.254.")):  # no version
+    if str(address).startswith(("192.168.", "169.254.")):  # no version
         return True
-    return not _VERSION.search(found.string[max(0, found.start() - 40) : found.start()])
+    before = found.string[max(0, found.start() - 60) : found.start()]
+    after = found.string[found.end() : found.end() + 12]
+    if _VERSION.search(before) or _RELEASE.match(after):
+        return False
+    return address.is_private or not (_PROGRAM.search(before) and _ALONE.match(after))
 
 
 def _is_address_6(found: Found) -> bool:
@@ -76,11 +84,15 @@ def _is_mail(found: Found) -> bool:
     return not found["value"].lower().endswith(_UNITS)  # orin-llm@bench.service
 
 
+def _is_login(found: Found) -> bool:
+    """Linkers write `name@plt`, npm `name@latest`, systemd `orin-llm@unit`."""
+    user, _, host = found["value"].lower().partition("@")
+    return user != "orin-llm" and host not in ("plt", "got", "latest", "next")
+
+
 def _is_private_host(found: Found) -> bool:
     host = found["value"].lower()
-    return "." in host and not any(
-        host == public or host.endswith(f".{public}") for public in _PUBLIC_HOSTS
-    )
+    return not any(host == public or host.endswith(f".{public}") for public in _PUBLIC_HOSTS)
 
 
 def _is_serial(found: Found) -> bool:
@@ -92,8 +104,15 @@ def _tells(found: Found) -> bool:
     return found["value"].lower() not in ("none", "null", "true", "false", "unknown", "n/a", "is")
 
 
-_SEP = r"\\?[\"']?[ \t]*[:=][ \t]*\\?[\"']?"  # as in JSON within a text, too
+_SEP = r"\\?[\"']?[ \t\x1c]*[:=][ \t\x1c]*\\?[\"']?"  # as in JSON within a text, too
 PATTERNS = (
+    # Nothing that is collected needs a dump; a value in one is folded, swapped, and there twice.
+    _pattern(
+        "dump",
+        r"(?m)^(?P<value>(?:0[0-9a-f]{5,15}:?(?:[ \t]+(?:[0-9a-f]{2}|[0-9a-f]{4}|[0-7]{3}|[0-7]{6}|"
+        r"[0-9a-f]{8}|[0-9a-f]{16})){2,}(?![^\s])|0[0-7]{6}(?:[ \t]+(?:\\?\S|[0-7]{3})){3,}[ \t]*$"
+        r"|[0-9a-f]{2}:(?: (?:[0-9a-f]{2}|XX)){8}).*)",
+    ),
     _pattern("token", r"(?<=://)(?P<value>[^\s/\"'<>]+)(?=@)"),
     _pattern(
         "token",
@@ -117,10 +136,10 @@ PATTERNS = (
         r"(?<![\w.+-])(?P<value>[\w+-][\w.+-]*@(?:[\w-]+\.)+[^\W\d_]{2,})(?![\w-])",
         _is_mail,
     ),
-    _pattern("uuid", rf"{begins(_LETTER)}(?P<value>(?:(?:GPU|MIG|DLA)-)?{_UUID})(?![^\W_])"),
+    _pattern("uuid", rf"{_LETTER}(?P<value>(?:(?:GPU|MIG|DLA)-)?{_UUID})(?![^\W_])"),
     _pattern(
         "mac",
-        rf"{begins(_LETTER)}(?<![0-9a-f][:_-])(?P<value>{_HEX}{{2}}(?:([:_-]){_HEX}{{2}})"
+        rf"{_LETTER}(?<![0-9a-f][:_-])(?P<value>{_HEX}{{2}}(?:([:_-]){_HEX}{{2}})"
         rf"(?:\2{_HEX}{{2}}){{4,18}})(?![^\W_])(?!:{_HEX})",
         _is_mac,
     ),
@@ -135,22 +154,30 @@ PATTERNS = (
     _pattern("uuid", rf"\buuid=[\"']?(?P<value>{_HEX}{{4}}-{_HEX}{{4}})(?![\w-])"),
     _pattern(
         "ip",
-        begins(r"(?<![\w:.])") + r"(?P<value>(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:]*"
+        r"(?<![\w:.])(?P<value>(?=[0-9a-f]*:[0-9a-f]*:)[0-9a-f:]*"
         r"(?:[0-9a-f]|::)(?:\.\d+){0,3})(?!\w)",
         _is_address_6,
     ),
     _pattern(
         "ip",
-        begins(r"(?<![\w.])(?<!\d-)") + rf"(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?!\w|\.\d)",
+        rf"(?<![\w.])(?<!\d-)(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?!\w|\.\d)",
         _is_address,
     ),
     _pattern(
         "host", r"(?<=://)(?P<value>[a-z0-9-]+(?:\.[a-z0-9-]+)*)(?=[:/\s\"')]|$)", _is_private_host
     ),
     _pattern("host", r"(?<=@)(?P<value>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?=[:/])", _is_private_host),
-    _pattern("user", r"(?<=/home/)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
-    _pattern("user", r"(?<=/Users/)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
-    _pattern("user", r"(?<=pytest-of-)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
+    _pattern(
+        "host",
+        r"(?<![\w./-])(?P<value>[a-z0-9-]+\.(?:local|lan|home|internal|localdomain))(?![\w/-])",
+    ),
+    _pattern(
+        "user",
+        r"(?<![\w.+-])(?P<value>[a-z_][\w.-]*@[a-z](?:[a-z0-9-]*[a-z0-9])?)(?![\w.@-])",
+        _is_login,
+    ),
+    _pattern("user", r"(?:\b[ug]id=|\bgroups=|(?<=\)),)\d+\((?P<value>[^()\s]+)\)"),
+    _pattern("user", r"(?:/home/|/Users/|pytest-of-)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
     _pattern("user", r"(?<![\w/])/(?:run/)?media/(?P<value>[^/\s\"'\\:;,<>)\]]+)(?=/)"),
     _pattern(
         "serial",
@@ -184,8 +211,9 @@ PATTERNS = (
     ),
 )  # fmt: skip
 
-# Keys of JSON objects whose values go, whatever they are.
+# Keys of JSON objects whose values go, whatever they are; numbers of versions stay.
 KEYS = {
+    "version": re.compile(r".*(?:version|release).*", re.IGNORECASE),
     "serial": re.compile(
         r"(?:.*[ _-])?serial(?:[ _-]?(?:number|num|no|short))?|serialno|sn|wwn|wwid|nguid",
         re.IGNORECASE,

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import groupby
 
-from board_check.patterns import PATTERNS, Pattern, kind_of_key
-from board_check.secret import KINDS, Secret
+from board_check.finders import Finder, Hit, Known, Ways
+from board_check.patterns import PATTERNS, kind_of_key
+from board_check.secret import PLACEHOLDER, Secret
+from board_check.tables import Columns
 
-# What is put in: is never looked at again.
-_PUT_IN = re.compile(rf"(<(?:{'|'.join(KINDS)})-\d+>|<checkout>|<models>)")
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+\w.]+|[{}\[\]:,]|\s+')
 _MOST_NESTED = 8  # JSON in strings of JSON
+_DOTTED = re.compile(r"[\d.]+")
+_SHORT = 100  # characters
 
 
 class Redactor:
@@ -22,63 +25,62 @@ class Redactor:
     same placeholder.
 
     Attributes:
+        secrets: those that are looked for.
         counts: how often something of each kind was taken out.
     """
 
     def __init__(self, secrets: Iterable[Secret], vocabulary: frozenset[str]) -> None:
-        self._secrets = [secret for secret in secrets if secret.is_looked_for(vocabulary)]
+        self.secrets = [secret for secret in secrets if secret.is_looked_for(vocabulary)]
         self.counts: Counter[str] = Counter()
         self._numbers: dict[tuple[str, str], str] = {}
         self._last: Counter[str] = Counter()
-        self._exact = _joined(secret for secret in self._secrets if not secret.is_name)
-        self._names = _joined(secret for secret in self._secrets if secret.is_name)
+        self._unchanged: set[str] = set()  # JSON has the same keys and words again and again
+        self._exact = Known(secret for secret in self.secrets if not secret.is_name)
+        self._finders: Sequence[Finder] = (
+            Columns(),  # first: it needs whole tables
+            self._exact,
+            *PATTERNS,
+            Known(secret for secret in self.secrets if secret.is_name),
+        )
 
     def redact(self, text: str) -> str:
         """The text without them. JSON stays JSON; what has none of them stays as it is."""
         return self._any(text, _MOST_NESTED)
 
-    def remains(self, text: str) -> list[str]:
-        """Kinds of known values that are in a redacted text all the same, white space (that folds
-        lines) and colours left out."""
-        squeezed = _squeezed(text)
-        found = {s.kind for s in self._secrets if s.is_sure and _squeezed(s.value) in squeezed}
-        return sorted(found)
-
     def _any(self, text: str, depth: int) -> str:
         if _is_json(text):
             return self._json(text, depth)
-        if "\n" not in text:
-            return self._text(text)
-        lines = text.splitlines(keepends=True)
-        if not any(_is_json(line) for line in lines):
-            return self._text(text)
-        return "".join(self._json(x, depth) if _is_json(x) else self._text(x) for x in lines)
+        parts: list[str] = []
+        for is_json, lines in groupby(text.splitlines(keepends=True), _is_json):
+            if is_json:
+                parts += [self._json(line, depth) for line in lines]
+            else:
+                parts.append(self._text("".join(lines)))
+        return "".join(parts)
 
     def _text(self, text: str) -> str:
-        text = self._outside(text, self._exact)
-        for pattern in PATTERNS:
-            text = self._outside(text, _Group(pattern))
-        return self._outside(text, self._names)
-
-    def _outside(self, text: str, group: _Group) -> str:
-        """Apply it to what lies between the placeholders."""
-
-        def instead(found: re.Match[str]) -> str:
-            kind, value, fixed = group.meaning(found)
-            if not kind:
-                return found[0]
-            start, end = (
-                (found.start("value"), found.end("value")) if group.pattern else found.span()
-            )
-            before = found.string[found.start() : start]
-            after = found.string[end : found.end()]
-            return before + self._placeholder(kind, value, fixed) + after
-
-        if not group.expression.search(text):
+        if text in self._unchanged:
             return text
-        parts = _PUT_IN.split(text)
-        parts[::2] = [group.expression.sub(instead, part) for part in parts[::2]]
-        return "".join(parts)
+        parts = PLACEHOLDER.split(text)  # what was put in is never looked at again
+        parts[::2] = ["".join(self._without(part, self._finders)) for part in parts[::2]]
+        new = "".join(parts)
+        if new == text and len(text) <= _SHORT:
+            self._unchanged.add(text)
+        return new
+
+    def _without(self, text: str, finders: Sequence[Finder]) -> Iterator[str]:
+        """The text in pieces: what is found, and then what lies between."""
+        ways = Ways(text)
+        for n, finder in enumerate(finders):
+            if hits := _apart(finder.find(ways), text):
+                end = 0
+                for hit in hits:
+                    yield from self._without(text[end : hit.start], finders[n:])
+                    yield self._placeholder(hit.kind, hit.value, hit.instead)
+                    end = hit.end
+                yield from self._without(text[end:], finders[n:])
+                return
+        yield text
 
     def _placeholder(self, kind: str, value: str, fixed: str = "") -> str:
         self.counts[kind] += 1
@@ -107,42 +109,38 @@ class Redactor:
                 kind = ""
                 parts.append(token)
             elif token[0] in "-0123456789":
-                new = self._value(token, kind if kind in ("serial", "chip") else "", 0)
-                parts.append(token if new == token else json.dumps(new))
+                parts.append(self._number(token, kind))
             else:
                 parts.append(token)
         return "".join(parts)
 
+    def _number(self, token: str, kind: str) -> str:
+        secret = self._exact.of_word(token)
+        if secret or kind in ("serial", "chip"):
+            return json.dumps(self._placeholder(secret.kind if secret else kind, token))
+        return token
+
     def _value(self, value: str, kind: str, depth: int) -> str:
-        if kind and value.strip() and not _PUT_IN.fullmatch(value):
+        if kind == "version":
+            if _DOTTED.fullmatch(value) and not self._exact.of_word(value):
+                return value
+        elif kind and value.strip() and not PLACEHOLDER.fullmatch(value):
             return self._placeholder(kind, value)
         return self._any(value, depth - 1) if depth > 0 else self._text(value)
 
 
-class _Group:
-    """An expression, and what its matches mean."""
-
-    def __init__(self, pattern: Pattern | None = None) -> None:
-        self.pattern = pattern
-        self.expression = pattern.expression if pattern else re.compile("(?!)")
-        self.secrets: list[Secret] = []
-
-    def meaning(self, found: re.Match[str]) -> tuple[str, str, str]:
-        """Kind ("": nothing), value, and what stands for it."""
-        if self.pattern:
-            return (self.pattern.kind if self.pattern.meant(found) else "", found["value"], "")
-        secret = self.secrets[int((found.lastgroup or "s0")[1:])]
-        return secret.kind, secret.value, secret.instead
-
-
-def _joined(secrets: Iterable[Secret]) -> _Group:
-    """All of them in one expression, the longest first."""
-    group = _Group()
-    group.secrets = sorted(set(secrets), key=lambda s: (-len(s.value), s.value, s.kind))
-    if group.secrets:
-        parts = (f"(?P<s{n}>{secret.pattern()})" for n, secret in enumerate(group.secrets))
-        group.expression = re.compile("|".join(parts), re.IGNORECASE)
-    return group
+def _apart(hits: Iterable[Hit], text: str) -> list[Hit]:
+    """In order; of those that overlap one, which reaches as far as all of them."""
+    found: list[Hit] = []
+    for hit in sorted(hits, key=lambda hit: (hit.start, -hit.end)):
+        if not (written := text[hit.start : hit.end].rstrip()):
+            continue
+        hit = hit.until(hit.start + len(written))  # without what separates bytes of a dump
+        if found and hit.start < found[-1].end:
+            found[-1] = found[-1].until(max(hit.end, found[-1].end))
+        else:
+            found.append(hit)
+    return found
 
 
 def _is_json(text: str) -> bool:
@@ -153,7 +151,3 @@ def _is_json(text: str) -> bool:
         json.loads(text, parse_int=len, parse_float=len)
         return True
     return False
-
-
-def _squeezed(text: str) -> str:
-    return re.sub(r"\x1b\[[\d;]*[a-zA-Z]|\s+", "", text).lower()

@@ -1,13 +1,10 @@
-"""What must not leave the machine: values that are known, and how they may be written."""
+"""What must not leave the machine: values that are known, and how each is found in a reading."""
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from collections.abc import Iterator
 from dataclasses import dataclass
-from urllib.parse import quote, quote_plus
 
 # Kinds, and what they are for people.
 KINDS = {
@@ -24,17 +21,14 @@ KINDS = {
     "id": "the system's own id",
     "token": "passwords and tokens",
     "path": "folders of users, of the checkout and of models",
+    "dump": "lines of dumps of bytes",
 }
 NAMES = ("host", "user", "name", "ssid")  # are words of a language, or look like one
-_COLOURS = (
-    "", r"\d", r"\d\d", r"\d;\d", r"\d;\d\d", r"\d\d;\d", r"\d\d;\d\d",
-    *(rf"[34]8;5;\d{{{digits}}}" for digits in (1, 2, 3)),
-)  # fmt: skip
-_ESCAPES = (
-    r"\\[abfnrtv0]", r"\\x[0-9a-f]{2}", r"\\u[0-9a-f]{4}", r"\[k",
-    *(rf"\[{colour}m" for colour in _COLOURS),
-)  # fmt: skip
+# What is put in.
+PLACEHOLDER = re.compile(rf"(<(?:{'|'.join(KINDS)})-\d+>|<checkout>|<models>)")
+_BREAK = r"[\n\x1c]*"  # a fold or a colour within a value
 _NUMBERED = re.compile(r"(?:0x|(?:naa|eui|uuid)\.)(?=[0-9a-f-]{8})", re.IGNORECASE)
+_BYTES = re.compile(r"(?:[0-9a-f]{2}[:-]?){4,}", re.IGNORECASE)
 _FEWEST = 3  # characters of a name that is looked for wherever it stands
 _SURE = 8  # characters of a number that is looked for within longer words, too
 _JUNK = re.compile(
@@ -75,50 +69,31 @@ class Secret:
         return len(value) >= 4 and not _JUNK.fullmatch(value)
 
     def pattern(self) -> str:
-        """An expression for all the ways it may be written, ignoring case."""
-        written = sorted(set(_written(self)), key=len, reverse=True)
+        """An expression for it in a reading, ignoring case."""
+        number = self.value[found.end() :] if (found := _NUMBERED.match(self.value)) else self.value
+        forms = {_folded(unicodedata.normalize(form, self.value)) for form in ("NFC", "NFD")}
+        forms.add(_folded(number))
+        if _BYTES.fullmatch(number):  # also as the bytes themselves, in either order
+            pairs = re.findall(r"[0-9a-f]{2}", number, re.IGNORECASE)
+            forms |= {r"(?:[\s:,._-]|0x){0,4}".join(order) for order in (pairs, pairs[::-1])}
         before, after = self._borders()
-        return f"{before}(?:{'|'.join(map(_flexible, written))}){after}"
+        return f"{before}(?:{'|'.join(sorted(forms, key=len, reverse=True))}){after}"
 
     def _borders(self) -> tuple[str, str]:
         value = self.value
         if self.kind == "path":
             return "", r"(?![^\W_])"
         if value.replace(".", "").isdecimal():  # no part of a longer number, or address
-            return begins(r"(?<![0-9])(?<![0-9]\.)"), r"(?!\.?[0-9])"
+            return r"(?<![0-9])(?<![0-9]\.)", r"(?!\.?[0-9])"
         if self.is_name:  # digits may follow: maria2
             return (
-                begins(r"(?<![^\W\d_])" + (r"(?<!\d)" if value[0].isdigit() else "")),
+                r"(?<![^\W\d_])" + (r"(?<!\d)" if value[0].isdigit() else ""),
                 r"(?![^\W\d_])" + (r"(?!\d)" if value[-1].isdigit() else ""),
             )
-        return ("", "") if self.is_sure else (begins(r"(?<![^\W_])"), r"(?![^\W_])")
+        return ("", "") if self.is_sure else (r"(?<![^\W_])", r"(?![^\W_])")
 
 
-def begins(border: str) -> str:
-    """Where a word begins: also behind an escape, whose last character looks like one of it."""
-    return f"(?:{border}|{'|'.join(f'(?<={escape})' for escape in _ESCAPES)})"
-
-
-def _written(secret: Secret) -> Iterator[str]:
-    value = secret.value
-    if secret.kind == "mac":
-        pairs = re.findall("[0-9a-f]{2}", value.lower())
-        yield from (separator.join(pairs) for separator in (":", "-", "", "_", " "))
-        yield ".".join(a + b for a, b in zip(pairs[::2], pairs[1::2], strict=False))
-    if numbered := _NUMBERED.match(value):  # the number alone
-        yield value[numbered.end() :]
-    quoted = repr(value.encode())[2:-1]
-    octal = re.sub(r"\\x(..)", lambda found: f"\\{int(found[1], 16):03o}", quoted)  # as git does
-    composed = (unicodedata.normalize(form, value) for form in ("NFC", "NFD"))
-    for text in (value, *composed, repr(value)[1:-1], quoted, octal):
-        yield text
-        yield json.dumps(text)[1:-1]
-        yield json.dumps(text, ensure_ascii=False)[1:-1]
-        yield quote(text)
-        yield quote(text, safe="")
-        yield quote_plus(text)
-
-
-def _flexible(text: str) -> str:
-    """Any white space stands for any other, and for what is written in its place."""
-    return r"(?:[\s_+]|\\x20|\\040|\\(?=\s))+".join(re.escape(word) for word in text.split())
+def _folded(text: str) -> str:
+    """With breaks between its characters; any white space stands for any other."""
+    words = (_BREAK.join(map(re.escape, word)) for word in text.split())
+    return r"[\s_+]+".join(words)
