@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gpu_check.budget import fit
+from gpu_check.command import started
+from gpu_check.ended import Ended, end
 from gpu_check.record import Record, read_record
 from gpu_check.run import Run
 from gpu_check.steps import Context, Found, Step, StepFailed
 from orin_llm.errors import UsageError
+from orin_llm.host.signals import handled
 
 OF = {"commit": "abc", "device": "GPU-1"}
 
@@ -92,6 +98,26 @@ def _runs(pid: int) -> bool:
     return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_a_program_is_started_leaves_none(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    processes = []
+
+    class Popen(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, **options)
+            processes.append(self)
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    ended = pytest.raises(Ended)
+    with handled(end, ignored_too=True), ended as raised, started(["sleep", "600"]):
+        pytest.fail("the signal has not asked for the end")
+    assert raised.value.number == number
+    assert [process.poll() for process in processes] == [-signal.SIGINT]
+
+
 def test_what_a_program_says_is_in_the_error_and_in_its_log(tmp_path: Path) -> None:
     def fails(context: Context) -> Found:
         context.need([sys.executable, "-c", "print(7); raise SystemExit('no model')"])
@@ -140,7 +166,7 @@ def test_a_file_of_another_gpu_or_commit_is_not_gone_on_with(tmp_path: Path) -> 
 @pytest.mark.parametrize("text", ["", "[]", '{"format": 99, "steps": {}}', '{"steps": {}}'])
 def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(UsageError, match="is no result of"):
+    with pytest.raises(UsageError, match="is no file of results"):
         Record(tmp_path / "x.json", OF)
 
 

@@ -79,7 +79,7 @@ def test_what_is_missing_is_said_before_anything_is_done(
         (["--only", "nonsense"], "no step 'nonsense'"),
         (["--models", "70b"], "no model 70b: there are 1b, 8b, tiny"),
         (["--minutes", "0"], "--minutes 0: expected more than 0"),
-        (["--report", "/dev/null"], "/dev/null is no result of"),
+        (["--report", "/dev/null"], "/dev/null is no file of results"),
     ],
 )
 def test_wrong_usage_is_told(tmp_path: Path, arguments: list[str], said: str) -> None:

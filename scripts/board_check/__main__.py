@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import shutil
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from types import FrameType
@@ -111,8 +110,9 @@ def main(argv: Sequence[str]) -> int:
 
 def _check(arguments: Arguments, target: Target) -> int:
     """Run what is to be run, and write the archive whatever happens. Raises OrinError, OSError."""
-    steps = all_steps(target)
     record = _open_record(arguments, target)
+    target = replace(target, model=record.data["of"]["model"])  # that of the first call
+    steps = all_steps(target)
     held_back = restrictions(target.root)
     for line in held_back:
         _say(f"note: {line}")
@@ -137,7 +137,7 @@ def _open_record(arguments: Arguments, target: Target) -> Record:
         for name in ("collected", "logs", "models"):
             shutil.rmtree(target.folder / name, ignore_errors=True)
         path.unlink(missing_ok=True)
-    of = {"commit": commit_of_checkout(), "model": arguments.model}
+    of = {"commit": commit_of_checkout(), "model": target.model}
     if path.exists():
         had = read_record(path)["of"]
         of["commit"] = of["commit"] or had.get("commit")  # git tells other users nothing
@@ -149,8 +149,9 @@ def _open_record(arguments: Arguments, target: Target) -> Record:
             )
     record = Record(path, of)
     date = datetime.now(timezone.utc).isoformat(timespec="seconds")
-    command = shlex.join([PROGRAM, *sys.argv[1:]])
-    record.data["calls"].append({"date": date, "command": command, "is_root": os.geteuid() == 0})
+    # Not the command as it was typed: it may have folders in it.
+    call = {"date": date, "minutes": arguments.minutes, "only": arguments.only}
+    record.data["calls"].append({**call, "is_root": os.geteuid() == 0})
     record.write()
     return record
 

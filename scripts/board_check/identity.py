@@ -86,7 +86,7 @@ _LISTED = {
         "dev/disk/by-id/nvme-eui.*": r"nvme-(eui\.[0-9a-f]+)(?:-part\d+)?",
     },
 }
-_TOKEN = re.compile(r"TOKEN|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL", re.IGNORECASE)
+_TOKEN = re.compile(r"TOKEN(?!S|IZ)|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL", re.IGNORECASE)
 
 
 def read_identity(

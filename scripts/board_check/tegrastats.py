@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from board_check.target import Target, check
+from gpu_check.command import started
 from orin_llm.device.board import read_board
 from orin_llm.device.tegrastats_line import parse_tegrastats
 
 _INTERVAL_MS = 500
 _FIRST_LINE_S = 3.0
 _TOLD = ("cores", "gpu_percent", "ram_used_bytes", "temperatures_c", "power_w")
-_END_S = 2.0
 
 
 @contextmanager
@@ -30,19 +28,10 @@ def recording(target: Target, path: Path) -> Iterator[bool]:
         yield False
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as out:
-        process = subprocess.Popen(
-            [program, "--interval", str(_INTERVAL_MS)],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            _wait_for_a_line(path, process)
-            yield True
-        finally:
-            _end(process)
+    command = [program, "--interval", str(_INTERVAL_MS)]
+    with path.open("wb") as out, started(command, stdout=out, stderr=out) as process:
+        _wait_for_a_line(path, process)
+        yield True
 
 
 def _wait_for_a_line(path: Path, process: subprocess.Popen[bytes]) -> None:
@@ -50,15 +39,6 @@ def _wait_for_a_line(path: Path, process: subprocess.Popen[bytes]) -> None:
     end = time.monotonic() + _FIRST_LINE_S
     while not path.stat().st_size and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_S)
-            return
 
 
 def what_lines_say(target: Target, path: Path, *, under_load: bool = False) -> dict[str, Any]:
@@ -81,11 +61,12 @@ def what_lines_say(target: Target, path: Path, *, under_load: bool = False) -> d
               else f"{len(readings)} lines", "send the archive: the lines are in it"),
     ]  # fmt: skip
     if under_load and module and module.emc_max_mhz:
-        # Without root tegrastats leaves the memory's clock out.
         full = None if emc is None else emc >= module.emc_max_mhz
+        untold = "only root may read it: watch sudo tegrastats meanwhile"
+        read = untold if emc is None else f"{emc} MHz"
         checks.append(
-            check("the memory's clock is at its highest under load", full, f"{emc} MHz",
-                  "run with sudo to see it; sudo .venv/bin/orin-llm setup apply --only emc-cap")
+            check("the memory's clock is at its highest under load", full, read,
+                  "sudo .venv/bin/orin-llm setup apply --only emc-cap")
         )  # fmt: skip
     parts = [f"GPU {gpu:.0f} %" if gpu is not None else "", f"EMC {emc:.0f} MHz" if emc else ""]
     parts.append(f"{watts:.1f} W" if watts is not None else "")

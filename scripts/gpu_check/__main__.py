@@ -32,7 +32,8 @@ _EPILOG = """\
 Each step has a time limit, and a failed one does not stop the others. What is done is in the file;
 call again to go on from there. Without a network set ORIN_LLM_SOURCE (scripts/prepare_source.py);
 the Python packages of scripts/build.sh test have to be there already.
-Exit codes: 0 all done, 1 not all, 2 wrong usage, 4 no GPU, nvcc or cuBLAS, 130 interrupted.
+Exit codes: 0 all done, 1 not all, 2 wrong usage, 4 no GPU, nvcc or cuBLAS, 130 interrupted,
+143 ended by SIGTERM, 129 by a closed terminal.
 """
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from gpu_check.ended import held
 
 _GRACE_S = 5.0  # between Ctrl-C and the end of all
 
@@ -46,24 +49,38 @@ def run_program(
     outputs = [log.with_name(f"{log.name}.{kind}") for kind in ("out", "err")]
     log.parent.mkdir(parents=True, exist_ok=True)
     timed_out = False
-    with outputs[0].open("wb") as out, outputs[1].open("wb") as err:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env=environ,
-            cwd=folder,
-            preexec_fn=os.setpgrp,  # a group of its own, to be ended as a whole, in this session
-        )
+    with (
+        outputs[0].open("wb") as out,
+        outputs[1].open("wb") as err,
+        started(command, stdout=out, stderr=err, env=environ, cwd=folder) as process,
+    ):
         try:
             process.wait(max(0.0, limit_s))
         except subprocess.TimeoutExpired:
             timed_out = True
-        finally:
-            _end(process)
     texts = [path.read_text(errors="replace") for path in outputs]
     return Done(process.returncode, timed_out, *texts)
+
+
+@contextmanager
+def started(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """The program, which ends with the block, and whatever it has started with it.
+
+    `options` are those of Popen. Raises OSError where it cannot be started.
+    """
+    process = None
+    try:
+        with held():  # a program that is not known yet could not be ended
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                preexec_fn=os.setpgrp,  # a group of its own, to be ended as a whole
+                **options,
+            )
+        yield process
+    finally:
+        if process is not None:
+            _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -60,7 +60,9 @@ def read_record(path: Path) -> dict[str, Any]:
         if data["format"] != FORMAT or not isinstance(data["steps"], dict):
             raise ValueError("another format")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"{path} is no result of scripts/gpu_check.sh ({error})") from None
+        raise UsageError(
+            f"{path} is no file of results ({error}): name another (--out), or remove it"
+        ) from None
     found: dict[str, Any] = data
     return found
 
