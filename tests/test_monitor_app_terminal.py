@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -221,9 +222,9 @@ STUCK = """
 """
 
 
-def stuck(start: Start) -> pexpect.spawn[bytes]:
+def stuck(start: Start, command: list[str] | None = None) -> pexpect.spawn[bytes]:
     """An app that waits for ever, and has nothing to write any more."""
-    child = start(command=python(STUCK))
+    child = start(command=command or python(STUCK))
     child.expect_exact(b"ready\r\n")
     return child
 
@@ -237,6 +238,36 @@ def test_a_terminal_that_takes_nothing_does_not_keep_it_from_ending(start: Start
 def test_an_app_that_is_stuck_when_its_terminal_goes_is_ended(start: Start) -> None:
     child = stuck(start)
     assert hung_up(child) == 129
+
+
+# A signal that comes just before the main thread waits does not wake it. Nor do those that come in
+# another thread.
+DEAF = """
+    import signal, threading
+    from orin_llm.cli.live.signals import ended_by_signals
+
+    is_told = threading.Event()
+    with ended_by_signals(lambda code: (print("ends with", code, flush=True), is_told.set())):
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        print("ready", flush=True)
+        is_told.wait()
+    print("has ended", signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+"""
+
+
+def test_a_signal_is_told_where_the_main_thread_does_not_see_it(start: Start) -> None:
+    child = stuck(start, python(DEAF))
+    child.kill(signal.SIGTERM)
+    child.expect_exact(b"ends with 143\r\nhas ended True\r\n", timeout=30)
+
+
+def test_nothing_is_written_of_a_terminal_that_is_gone(start: Start, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    arguments = shlex.join(python(STUCK))
+    child = stuck(start, ["/bin/sh", "-c", f"exec {arguments} 2>{log}"])
+    assert hung_up(child) == 129
+    assert log.read_text() == ""
 
 
 def test_standard_error_may_be_a_file(start: Start, board: Machine, tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from headless_monitor import (
     on,
     print_temperature,
 )
-from processes import CLI, environment
+from processes import CLI, environment, python, start
 from stats_support import until
 
 from orin_llm import __version__
@@ -120,6 +120,31 @@ def test_a_signal_ends_it_and_the_tools_it_runs(
         assert tools
         assert watched.end(number) == code and watched.said == ""
         until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in tools), "the tools' end")
+
+
+# A signal that comes just before `select` waits does not end that by itself. Nor do those that come
+# in another thread.
+WAITS = """
+    import select, signal, threading
+    from orin_llm.monitor.stop_signals import stop_signals
+
+    with stop_signals() as stop:
+        threading.Thread(target=threading.Event().wait, daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+        print("waits", flush=True)
+        select.select([stop], [], [])
+        print(stop.number)
+"""
+
+
+def test_a_signal_is_seen_by_what_waits_though_no_system_call_is_interrupted() -> None:
+    process = start(python(WAITS))
+    assert process.stdout is not None and process.stdout.readline() == "waits\n"
+    process.send_signal(signal.SIGTERM)
+    try:
+        assert process.communicate(timeout=60)[0] == "15\n"
+    finally:
+        process.kill()
 
 
 def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:

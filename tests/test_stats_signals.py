@@ -47,7 +47,7 @@ PROGRAM = """
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code == 3:
             break
-        print(moment, code, os.listdir(sockets))
+        print(moment, code, os.listdir(sockets), flush=True)  # or each child would, too
         for name in os.listdir(sockets):
             os.unlink(os.path.join(sockets, name))
 """

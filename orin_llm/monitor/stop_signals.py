@@ -21,11 +21,11 @@ class StopSignals:
         number: of the first that came; None as long as none has.
     """
 
-    def __init__(self, reading: int, writing: int) -> None:
-        """The ends of a pipe; that for writing does not block."""
+    def __init__(self, reading: int) -> None:
+        """The end of a pipe that becomes readable with the first."""
         self.number: int | None = None
         self._noted_s = 0.0
-        self._reading, self._writing = reading, writing
+        self._reading = reading
 
     def fileno(self) -> int:
         """Of a file descriptor that can be read from as soon as one has come."""
@@ -35,7 +35,6 @@ class StopSignals:
         """The handler of the signals."""
         if self.number is None:
             self.number, self._noted_s = number, time.monotonic()
-            os.write(self._writing, b"\0")
         elif time.monotonic() - self._noted_s >= _AGAIN_S:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)
@@ -50,10 +49,13 @@ def stop_signals() -> Iterator[StopSignals]:
     """
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
-    stop = StopSignals(reading, writing)
+    stop = StopSignals(reading)
+    # Written to when a signal comes, not when its handler runs: that waits for `select` to return.
+    before = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
     try:
         with handled(stop.note):
             yield stop
     finally:
+        signal.set_wakeup_fd(before)
         os.close(reading)
         os.close(writing)

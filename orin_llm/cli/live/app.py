@@ -90,7 +90,7 @@ class MonitorApp(App[int]):
         self.pump.start()
 
     def end(self, code: int) -> None:
-        """End with this exit code; from a signal's handler, whatever the app is doing."""
+        """End with this exit code; from any thread, whatever the app is doing."""
         self._early_end = code
         if self._loop_to_end is not None:
             with suppress(RuntimeError):  # it has ended already
