@@ -206,17 +206,23 @@ def test_a_lock_whose_holder_died_is_free(tmp_path: Path) -> None:
 def test_whoever_has_to_wait_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     told: list[str] = []
-    reader, writer = os.pipe()
+    is_held, holding = os.pipe()
+    is_wanted, wanting = os.pipe()
+
+    def tell() -> None:
+        told.append("waiting")
+        os.write(wanting, b"1")
+
     child = os.fork()
     if child == 0:
         try:
             with file_lock(path):
-                os.write(writer, b"held")
-                time.sleep(0.2)
+                os.write(holding, b"1")
+                os.read(is_wanted, 1)
         finally:
             os._exit(0)
-    os.read(reader, 4)
-    with file_lock(path, lambda: told.append("waiting")):
+    os.read(is_held, 1)
+    with file_lock(path, tell):
         pass
     os.waitpid(child, 0)
     assert told == ["waiting"]

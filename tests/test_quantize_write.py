@@ -8,7 +8,6 @@ import resource
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from load_support import break_value
 from quantize_requests import model, request, wide_model
+from stats_support import until
 
 from orin_llm._native import check_gguf
 from orin_llm.errors import ModelFileError, OrinError, UsageError
@@ -86,9 +86,10 @@ def test_a_model_that_another_process_cuts_is_an_error(wide: Path, many_slabs: N
         )
         children.append(child)
         assert child.stdout is not None and child.stdout.readline() == "ready\n"
-        if not waits:
+        if waits:  # for us, as soon as it has come to its next instruction
+            until(lambda: state(child.pid) in "SZ", "its standstill, or end")
+        else:
             child.wait()
-        time.sleep(0.5)  # else it waits for us, as soon as it has come to its next instruction
 
     with pytest.raises(ModelFileError, match="changed while it was read"):
         write(make_plan(request(wide)), wide.with_name("out.gguf"), reporter=Acting(cut))
@@ -96,6 +97,11 @@ def test_a_model_that_another_process_cuts_is_an_error(wide: Path, many_slabs: N
         assert children[0].wait(timeout=60) == 0
     assert wide.stat().st_size == 1 << 19
     assert [file.name for file in wide.parent.iterdir()] == ["wide.gguf"]
+
+
+def state(pid: int) -> str:
+    """R: it runs or wants to; S: it waits; Z: it has ended."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def may_lease(path: Path) -> bool:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fakes import boards
 from processes import CLI, environment, interrupt, run, start
+from stats_support import until
 from trace_event_format import check_events, read_trace_file, slices
 from typer.testing import CliRunner
 
 from orin_llm.cli.main import app
 from orin_llm.errors import OrinError
+from orin_llm.stats import attach
 
 QUICK = ("-p", "40", "-n", "12", "-t", "1", "--chunk-size", "16", "--warmup", "0")
 
@@ -153,11 +154,13 @@ def test_ctrl_c_keeps_what_was_seen(smollm2: Path, tmp_path: Path) -> None:
     output = tmp_path / "t.json"
     flags = ("-p", "4", "-n", "2000", "-t", "1", "--warmup", "0", "-o", str(output))
     command = [*CLI, "trace", "-m", str(smollm2), *flags]
-    process = start(command, env=environment())
+    process = start(command, env=environment(XDG_RUNTIME_DIR=str(tmp_path)))
     assert process.stderr is not None
     while "traced" not in process.stderr.readline():
         pass
-    time.sleep(2)  # some steps
+    (socket,) = tmp_path.glob("orin-llm/*.sock")
+    with attach(socket, interval_ms=20) as lines:
+        until(lambda: next(lines)["steps"]["decode"] > 2, "some steps")
     out, err = interrupt(process)
     assert process.returncode == 130, err
     assert "interrupted" in err and "decode" in out
