@@ -14,8 +14,8 @@ program=$root/.venv/bin/python
 if [[ ! -x $program ]]; then
     # shellcheck source=scripts/choose_python.sh
     source "$root/scripts/choose_python.sh"
-    program=$(cd "$root" && choose_python && command -v "$PYTHON") ||
-        { echo "error: no Python that can be used: sudo apt-get install python3 python3-venv" >&2; exit 4; }
+    none="error: no python3: sudo apt-get install python3 python3-venv"
+    program=$(cd "$root" && choose_python && { command -v "$PYTHON" || { echo "$none" >&2; exit 1; }; }) || exit 4
 fi
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}
 exec "$program" -m board_check "$@"

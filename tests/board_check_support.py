@@ -74,10 +74,11 @@ for test in tests/core/test_*.cpp; do echo "build/core/for/$(basename "$test" .c
 """
 _GPU_CHECK = """#!/bin/sh
 echo gpu_check >>"$FAKE/calls"
+mkdir -p "${2%/*}"
 cp "$FAKE/gpu_check" "$2"
 """
 _TESTS = {"tests": 3, "failed": 0, "skipped": 1, "failures": []}
-_BENCH = {
+BENCH = {
     "machine": {"device": "CUDA0"},
     "results": [
         {
@@ -86,7 +87,7 @@ _BENCH = {
         }
     ],
 }
-_GREEDY = {"prompts": 5, "tokens": 64, "equal": 5, "differences": [], "agrees": True}
+GREEDY = {"prompts": 5, "tokens": 64, "equal": 5, "differences": [], "agrees": True}
 
 
 @dataclass(frozen=True)
@@ -126,10 +127,10 @@ class Checkout:
         store = str(self.folder / "store")
         return environment(**variables, USER=USER, HOME=f"/home/{USER}", ORIN_LLM_MODELS=store)
 
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*arguments), env=self.environment(), capture_output=True, text=True,
-            timeout=300, check=False, cwd=self.folder,
+            self.command(*arguments), env=self.environment() | variables, capture_output=True,
+            text=True, timeout=300, check=False, cwd=self.folder,
         )  # fmt: skip
 
     def record(self) -> dict[str, Any]:
@@ -204,12 +205,12 @@ def _answer_well(checkout: Checkout) -> None:
     answer("monitor", {"machine": {"host": HOST}, "reading": {"sources": ["tegrastats"]}})
     answer("setup", {"changes": [{"name": "zram", "pending": True, "who": PERSON}]})
     answer("models", "")
-    answer("bench", _BENCH)
+    answer("bench", BENCH)
     answer("trace", {})
     answer("pytest", "3 passed")
     answer("junit", '<testsuite><testcase classname="a" name="b"/></testsuite>')
     steps = {name: {"status": "done", "result": _TESTS} for name in ("build", "kernels", "engine")}
-    steps["greedy"] = {"status": "done", "result": _GREEDY}
+    steps["greedy"] = {"status": "done", "result": GREEDY}
     answer("gpu_check", {"format": 1, "steps": steps})
     (checkout.folder / "smollm2").write_bytes(b"GGUF")  # the default model, in no store
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from board_check_support import MAXN, ROOT, SECRETS, Checkout, make_checkout
+from board_check_support import BENCH, GREEDY, MAXN, ROOT, SECRETS, Checkout, make_checkout
 from fakes import boards
 from processes import interrupt
 
@@ -88,7 +88,7 @@ def test_lines_of_tegrastats_of_another_shape_are_told_and_kept(make: Make) -> N
     line = f"{MAXN.line} NEWTHING=7?".replace("GR3D_FREQ", "GPU_LOAD")
     checkout.machine.tegrastats(line)
     done = checkout.run("--only", "idle")
-    assert "lines without gpu_percent" in done.stdout and checkout.status()["idle"] == "failed"
+    assert "lines lack gpu_percent: " in done.stdout and checkout.status()["idle"] == "failed"
     assert "NEWTHING=7?" in checkout.record()["steps"]["idle"]["result"]["words_that_are_not_read"]
     assert checkout.archived()["collected/tegrastats.idle.txt"].startswith(line)
 
@@ -97,7 +97,7 @@ def test_another_processor_and_a_clock_that_stays_low_are_no_pass(make: Make) ->
     checkout = make(replace(MAXN, emc_mhz=2133))
     checkout.machine.write("proc/cpuinfo", "Features : asimd asimdhp fphp i8mm\n")
     done = checkout.run("--only", "facts", "--only", "build", "--only", "model", "--only", "bench")
-    assert "no more: no asimddp, i8mm" in done.stdout
+    assert "no more: no dotprod, i8mm" in done.stdout
     assert "memory's clock is at its highest under load: 2133.0 MHz" in done.stdout
     assert checkout.status()["bench"] == "failed"
 
@@ -119,7 +119,7 @@ def test_a_pc_says_that_it_is_none_and_runs_what_a_cpu_can(make: Make) -> None:
     found = checkout.status()
     skipped = {name for name, status in found.items() if status == "skipped"}
     assert skipped == {"idle", "setup", "kernels", "engine", "greedy", "large"}
-    assert found["facts"] == "failed" and found["core"] == found["bench"] == "done"
+    assert found["facts"] == "failed" and found["parity"] == found["bench"] == "done"
 
 
 def test_a_build_that_fails_leaves_the_rest_not_run_and_an_archive(make: Make) -> None:
@@ -128,10 +128,10 @@ def test_a_build_that_fails_leaves_the_rest_not_run_and_an_archive(make: Make) -
     done = checkout.run()
     assert done.returncode == 1
     assert checkout.status() == {
-        "facts": "done", "idle": "done", "build": "failed", "programs": "done",
+        "facts": "done", "idle": "done", "build": "failed", "core": "done",
         **dict.fromkeys(
-            ("doctor", "monitor", "setup", "model", "bench", "kernels", "engine", "greedy", "core",
-             "large", "trace"), "skipped",
+            ("doctor", "monitor", "setup", "model", "bench", "kernels", "engine", "greedy",
+             "parity", "large", "trace"), "skipped",
         ),
     }  # fmt: skip
     assert "ended by exit status 3" in done.stdout and "needs build, which is failed" in done.stdout
@@ -252,6 +252,52 @@ def test_a_model_of_the_owner_is_measured_and_its_folder_is_not_told(make: Make)
     assert not any("secret-project" in text for text in texts.values())
     assert "-m <models>/mine.gguf" in texts["record.json"]
     assert not (checkout.results / "models").exists()
+
+
+def test_what_an_earlier_call_knew_is_taken_out_by_every_later_one(make: Make) -> None:
+    checkout = make()
+    checkout.answers("log", "corp zq81kkw0plm44\n")
+    for variables in ({"CORP_TOKEN": "zq81kkw0plm44"}, {}):
+        checkout.run("--only", "build", **variables)
+        texts = checkout.archived()
+        assert "corp <token-1>" in texts["logs/build.out"]
+        assert not any("zq81kkw0plm44" in text for text in texts.values())
+    assert (checkout.results / "secrets.json").stat().st_mode & 0o777 == 0o600
+    checkout.run("--only", "facts", "--fresh")
+    assert "zq81kkw0plm44" not in (checkout.results / "secrets.json").read_text()
+
+
+def test_a_check_of_the_gpu_that_finds_nothing_has_not_passed_because_of_an_earlier_one(
+    make: Make,
+) -> None:
+    checkout = make()
+    only = ("--only", "build", "--only", "kernels")
+    checkout.run(*only)
+    assert checkout.status()["kernels"] == "done"
+    (checkout.fake / "gpu_check").unlink()
+    checkout.run(*only)
+    assert checkout.status()["kernels"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "step", "said"),
+    [
+        ("info", {"cuda": True, "cuda_architectures": "80-real", "why": "nvcc"}, "build",
+         "not so: the module is built with CUDA for sm_87: 80-real: nvcc"),
+        ("bench", {**BENCH, "machine": {"device": "cpu"}}, "bench",
+         "not so: the model answers on the GPU: cpu"),
+        ("gpu_check", {"steps": {"greedy": {"result": {**GREEDY, "agrees": False}}}}, "greedy",
+         "not so: texts are the CPU's, or part at ties"),
+    ],
+)  # fmt: skip
+def test_what_is_not_as_it_should_be_is_no_pass(
+    make: Make, name: str, answer: object, step: str, said: str
+) -> None:
+    checkout = make()
+    needed = (arg for name in ("build", "model", step) for arg in ("--only", name))
+    checkout.answers(name, answer)
+    done = checkout.run(*needed)
+    assert said in done.stdout and checkout.status()[step] == "failed"
 
 
 @pytest.mark.parametrize("place", ["file/below", "/proc/nothing"])

@@ -14,6 +14,7 @@ from board_check.redact import Redactor
 from board_check.secret import Secret
 from orin_llm.errors import OrinError
 
+CHECKOUT = Path("/srv/q/checkout")
 UUID = "8f0e6bb5-8f7c-9f2a-d7a7-0123456789ab"
 FILES = {
     "proc/device-tree/serial-number": f"{SERIAL}\0",
@@ -59,14 +60,14 @@ def root(tmp_path: Path) -> Path:
 
 def test_every_place_of_a_machine_that_has_a_secret_is_read(root: Path) -> None:
     environ = {"USER": USER, "HF_TOKEN": "very-secret-1", "PATH": "/bin", "MAX_TOKENS": "3199"}
-    secrets = read_identity(root, Path("/srv/q/checkout"), environ)
+    secrets = read_identity(root, CHECKOUT, {CHECKOUT: "<checkout>"}, environ)
     found = {(secret.kind, secret.value) for secret in secrets}
     assert found >= VALUES
     assert not found & {("user", "root"), ("path", "/root"), ("ip", "127.0.0.1"), ("token", "3199")}
 
 
 def test_nothing_that_was_read_is_left_in_any_text(root: Path) -> None:
-    redactor = Redactor(read_identity(root, Path("/srv/q/checkout"), {}), frozenset())
+    redactor = Redactor(read_identity(root, CHECKOUT, {CHECKOUT: "<checkout>"}, {}), frozenset())
     for text in FILES.values():
         clean = redactor.redact(f"{text}\n{json.dumps(text)}").lower()
         for kind, value in VALUES:

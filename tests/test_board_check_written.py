@@ -103,7 +103,7 @@ def test_serial_numbers_of_drives_are_read_from_their_names(tmp_path: Path) -> N
         "wwn-0x5002538e40b1a2b3", "usb-SanDisk_Ultra_4C530001234567-0:0", "dm-name-root",
     ):  # fmt: skip
         (folder / name).touch()
-    found = {s.value for s in read_identity(tmp_path, tmp_path, {}) if s.kind == "serial"}
+    found = {s.value for s in read_identity(tmp_path, tmp_path, environ={}) if s.kind == "serial"}
     assert found == {
         "S3Z1NB0K123456", "S649NX0R123456", "eui.0025385b91b12345", "0x5002538e40b1a2b3",
         "4C530001234567",
@@ -116,7 +116,7 @@ def test_a_user_of_a_directory_service_is_a_person_and_nobody_is_none(tmp_path: 
         "zoralovel:x:1678201107:100:Zora Lovel:/data/people/zoralovel:/bin/sh\n"
         "nobody:x:65534:65534:nobody:/nonexistent:/bin/false\n"
     )
-    found = read_identity(tmp_path, tmp_path, {})
+    found = read_identity(tmp_path, tmp_path, environ={})
     assert Secret("name", "Zora Lovel") in found
     assert Secret("path", "/data/people/zoralovel", "~") in found
     assert Secret("user", "nobody") not in found

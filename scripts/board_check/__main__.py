@@ -20,6 +20,7 @@ from board_check.identity import read_identity
 from board_check.machine_steps import restrictions
 from board_check.plan import all_steps
 from board_check.redact import Redactor
+from board_check.secret import Secret, keep
 from board_check.target import PROGRAM, Target, find_target
 from board_check.vocabulary import read_vocabulary
 from gpu_check.ended import Ended, end
@@ -33,12 +34,14 @@ from orin_llm.host.locking import file_lock
 from orin_llm.host.signals import handled
 
 _FOLDER = "build/board_check"
+_SECRETS = "secrets.json"
 _ROOM_BYTES = 100 << 20
-_EPILOG = """\
+_FOR_ROOT = f"sudo {PROGRAM} --only facts --only idle --only doctor"
+_EPILOG = f"""\
 Nothing of the machine is changed, and nothing is asked. A failed step does not stop the others, and
 Ctrl-C writes the archive of what there is. What needs root (the memory's clock, jetson_clocks) is
 said; for that alone, afterwards:
-  sudo scripts/board_check.sh --only facts --only idle --only doctor
+  {_FOR_ROOT}
 Exit codes: 0 all passed, 1 something failed or was not run, 2 wrong usage, 4 no Python, 130
 interrupted, 143 ended by SIGTERM, 129 by a closed terminal.
 """
@@ -118,6 +121,9 @@ def _check(arguments: Arguments, target: Target) -> int:
         _say(f"note: {line}")
     if held_back and target.is_jetson:
         _say("note: it goes on as it is; figures are those of this state")
+    if target.is_jetson and os.geteuid() != 0:
+        held_back.append(f"the memory's clock and jetson_clocks tell root alone: {_FOR_ROOT}")
+        _say(f"note: {held_back[-1]}")
     chosen = _chosen(steps, arguments.only, record)
     os.environ |= {"COLUMNS": "400", "NO_COLOR": "1"}  # a name that is folded is not known
     context = Context(target.has_gpu, target.folder)
@@ -137,6 +143,7 @@ def _open_record(arguments: Arguments, target: Target) -> Record:
         for name in ("collected", "logs", "models"):
             shutil.rmtree(target.folder / name, ignore_errors=True)
         path.unlink(missing_ok=True)
+        (target.folder / _SECRETS).unlink(missing_ok=True)
     of = {"commit": commit_of_checkout(), "model": target.model}
     if path.exists():
         had = read_record(path)["of"]
@@ -165,13 +172,7 @@ def _chosen(steps: Sequence[Step], only: Sequence[str], record: Record) -> list[
 
 def _finish(target: Target, record: Record, summary: str) -> None:
     """Write the archive and say where it is."""
-    models = None
-    if target.model and os.sep in target.model:
-        models = Path(target.model).absolute().parent
-    secrets = read_identity(target.root, ROOT, models=models)
-    if target.root != Path("/"):
-        secrets += read_identity(Path("/"), ROOT)
-    redactor = Redactor(secrets, read_vocabulary(ROOT))
+    redactor = Redactor(_secrets(target), read_vocabulary(ROOT))
     texts = {"SUMMARY.txt": f"{summary}\n", "record.json": record.path.read_text()}
     sources = {
         "collected": _files(target.collected),
@@ -185,6 +186,19 @@ def _finish(target: Target, record: Record, summary: str) -> None:
     for line in listing(archive):
         _print(line)
     _give_to_caller(target.folder)
+
+
+def _secrets(target: Target) -> list[Secret]:
+    """Of this call and of those before, which another user or shell may have made."""
+    folders = {ROOT: "<checkout>"}
+    if not target.folder.is_relative_to(ROOT):
+        folders[target.folder] = "<out>"
+    if target.model and os.sep in target.model:
+        folders[Path(target.model).parent] = "<models>"
+    found = read_identity(target.root, ROOT, folders)
+    if target.root != Path("/"):
+        found += read_identity(Path("/"), ROOT, folders)
+    return keep(target.folder / _SECRETS, found)
 
 
 def _files(folder: Path) -> list[Path]:

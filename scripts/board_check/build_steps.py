@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import time
 from typing import Any
 
+from arm64_check.core import programs_run
 from arm64_check.parity import PARITY
 from board_check.target import Target, check, judged
 from gpu_check.checks import read_junit
 from gpu_check.steps import ROOT, Context, Found, NotPossible, StepFailed
 from native.toolchain import NATIVE_FLAGS
 
-_RAN = re.compile(r"^build/core/\S+/(test_\w+)$", re.MULTILINE)
 _INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"
 _MISSING = "source scripts/system_packages.sh; missing_packages"
 _SHAPE = "1b"  # the smallest that scripts/gpu_check.sh makes
@@ -51,22 +50,21 @@ def _require_packages(target: Target, context: Context) -> None:
         )
 
 
-def programs(target: Target, context: Context) -> Found:
+def core(target: Target, context: Context) -> Found:
     """The step: the core's C++ programs, built for this processor. Threads that miss a barrier may
     pass on x86 and in an emulator there, which keep the order of loads and stores; not here."""
     begin = time.monotonic()
     flags = NATIVE_FLAGS.get(platform.machine(), ())
     done = context.need([str(ROOT / "scripts/sanitize.sh"), "for", *flags])
-    names = sorted(set(_RAN.findall(done.out)))
-    wanted = {path.stem for path in ROOT.glob("tests/core/test_*.cpp")}
-    missed = ", ".join(sorted(wanted - set(names)))
-    ran = check(
-        "every program has run", not missed, missed or f"{len(names)} programs", "send the archive"
+    ran, missed = programs_run(done.out)
+    said = f"{len(ran)} programs in {time.monotonic() - begin:.0f} s"
+    lacking = ", ".join(missed)
+    return judged(
+        said, [check("every program has run", not missed, lacking or said, "send the archive")]
     )
-    return judged(f"{len(names)} programs in {time.monotonic() - begin:.0f} s", [ran])
 
 
-def core(target: Target, context: Context) -> Found:
+def parity(target: Target, context: Context) -> Found:
     """The step: each hook beside its reference on this processor: the tests that
     scripts/arm64_check.sh runs in an emulator."""
     report = context.work / "logs" / f"{context.name}.xml"
@@ -117,7 +115,8 @@ def _gpu_check(target: Target, context: Context, *steps: str) -> dict[str, Any]:
     """Run steps of it, and give the last one's entry of its record."""
     if not target.has_gpu:
         raise NotPossible("no NVIDIA GPU is here")
-    out = target.collected / "gpu_check.json"
+    out = target.collected / f"gpu_check.{context.name}.json"
+    out.unlink(missing_ok=True)  # what an earlier call found is not this one's
     minutes = max(0.1, (context.deadline - time.monotonic() - 5) / 60)
     command = [str(ROOT / "scripts/gpu_check.sh"), "--out", str(out), "--models", _SHAPE]
     command += ["--minutes", f"{minutes:.1f}"]

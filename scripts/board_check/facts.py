@@ -112,7 +112,6 @@ def collect(root: Path, folder: Path) -> dict[str, Any]:
         "caps": read_caps(root).to_json(),
         "memory": read_memory(root).to_json(),
         "stamp": read_stamp(root).to_json(),
-        "features": _features(root),
         "python": platform.python_version(),
         "libc": "-".join(platform.libc_ver()),
         "is_root": os.geteuid() == 0,
@@ -154,15 +153,6 @@ def _braces(pattern: str) -> list[str]:
         return [pattern]
     choices, _, after = rest.partition("}")
     return [before + choice + end for choice in choices.split(",") for end in _braces(after)]
-
-
-def _features(root: Path) -> list[str]:
-    """Words of the first processor."""
-    for line in _read(root / "proc/cpuinfo").splitlines():
-        name, _, words = line.partition(":")
-        if name.strip() in ("Features", "flags"):
-            return words.split()
-    return []
 
 
 def _disks(root: Path) -> dict[str, Path]:

@@ -88,21 +88,26 @@ _LISTED = {
 }
 _TOKEN = re.compile(r"TOKEN(?!S|IZ)|SECRET|PASSW|API_?KEY|ACCESS_?KEY|CREDENTIAL", re.IGNORECASE)
 
+_STORES = {"ORIN_LLM_MODELS": "<models>", "ORIN_LLM_CACHE": "<cache>"}
+
 
 def read_identity(
-    root: Path, checkout: Path, environ: Mapping[str, str] = os.environ, models: Path | None = None
+    root: Path,
+    checkout: Path,
+    folders: Mapping[Path, str] | None = None,
+    environ: Mapping[str, str] = os.environ,
 ) -> list[Secret]:
     """All that can be read without asking anyone; some only by root. `root` stands for `/`.
 
     Args:
-        checkout: a repository whose folder, and whose user by git, are values.
-        models: a folder of the owner's.
+        checkout: a repository whose user by git is a value.
+        folders: of the owner's, and what stands for each.
     """
     found = [*_of_files(root), *_of_people(root, environ), *_of_programs(checkout)]
     found += [Secret("token", value) for name, value in environ.items() if _TOKEN.search(name)]
-    found += _folders(checkout, "<checkout>")
-    if models is not None:
-        found += _folders(models, "<models>")
+    stores = {Path(environ[name]): to for name, to in _STORES.items() if environ.get(name)}
+    for folder, instead in {**stores, **(folders or {})}.items():
+        found += _folders(folder, instead)
     users, hosts = ([s.value for s in found if s.kind == kind] for kind in ("user", "host"))
     found += [Secret("user", f"{user}@{host}") for user in set(users) for host in set(hosts)]
     return [secret for secret in dict.fromkeys(found) if secret.value.strip()]

@@ -8,16 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+from arm64_check.build import FEATURES
 from board_check.target import Target, check, judged
 from board_check.tegrastats import recording, what_lines_say
 from gpu_check.steps import Context, Found, NotPossible, StepFailed
 from orin_llm.device.board import read_board
 from orin_llm.device.caps import read_caps
+from orin_llm.device.clocks import reaches
 from orin_llm.device.stamp import read_stamp
 
-# Of a Cortex-A78AE: what the Arm code needs, and what no such processor has.
-NEEDED = ("asimd", "asimdhp", "fphp", "asimddp")
-LACKING = ("i8mm", "bf16", "sve", "asimdfhm")
 _GLIBC = (2, 35)  # of JetPack 6
 _IDLE_S = 3.0
 _BOARD = "this is no Jetson: "
@@ -36,15 +35,14 @@ def facts(target: Target, context: Context) -> Found:
 
 
 def _assumed(target: Target, found: dict[str, Any]) -> list[dict[str, Any]]:
-    features = set(found["features"])
-    missing = [name for name in NEEDED if name not in features]
-    more = [name for name in LACKING if name in features]
+    features = found["cpu"]["features"]
+    odd = [f"no {name}" for name in FEATURES if name not in features]
+    odd += [name for name in features if name not in FEATURES]
     module = found["board"]["module"]
     libc = re.search(r"(\d+)\.(\d+)", found["libc"])
     version = tuple(map(int, libc.groups())) if libc else None
     is_agx = target.is_jetson and bool(module and "AGX" in module["name"])
     on_board = target.is_jetson or None  # what is asked of a board says nothing of a PC
-    odd = [f"no {name}" for name in missing] + more
     return [
         check("it is a Jetson AGX Orin", is_agx, found["board"]["name"],
               "run it on the board: this machine tells nothing of one"),
@@ -63,11 +61,11 @@ def restrictions(root: Path) -> list[str]:
         return [f"{_BOARD}what needs one is not run"]
     found = []
     to_do = "sudo .venv/bin/orin-llm setup apply --only"
-    if stamp.power_mode not in (None, "MAXN"):
+    if not (stamp.power_mode or "MAXN").startswith("MAXN"):  # MAXN_SUPER, too
         clocks = f"{stamp.gpu_units} TPCs, GPU up to {stamp.gpu_cap_mhz} MHz"
         found.append(f"power mode {stamp.power_mode} ({clocks}): {to_do} power-mode")
     most, emc = board.module and board.module.emc_max_mhz, caps.emc_max_mhz(board.module)
-    if most and emc is not None and emc < most:
+    if most and emc is not None and not reaches(emc, most):
         found.append(f"memory up to {emc:.0f} of {most} MHz: {to_do} emc-cap")
     if stamp.clocks_pinned is False:
         found.append(f"clocks are not pinned: {to_do} clocks")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from board_check.build_steps import build, core, gpu_tests, greedy, programs
+from board_check.build_steps import build, core, gpu_tests, greedy, parity
 from board_check.machine_steps import doctor, facts, idle, monitor, setup
 from board_check.speed_steps import bench, large, model, trace
 from board_check.target import Target
@@ -40,9 +40,9 @@ def all_steps(target: Target) -> list[Step]:
              _BUILT),
         Step("greedy", "greedy text beside the CPU's", partial(greedy, target), 420, 120 * on_gpu,
              3, _WITH_MODEL),
-        Step("programs", "the core's programs on this processor", partial(programs, target), 600,
-             90, 3),
-        Step("core", "hooks beside their references", partial(core, target), 600, 150, 4, _BUILT),
+        Step("core", "the core's programs on this processor", partial(core, target), 600, 90, 3),
+        Step("parity", "hooks beside their references", partial(parity, target), 600, 150, 4,
+             _BUILT),
         Step("large", "a large model's TTFT and TPOT", partial(large, target), 600,
              240 * is_large, 5 * is_large, _BUILT),
         Step("trace", "a short run, moment by moment", partial(trace, target), 120, 15, 3,

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+from orin_llm.errors import OrinError
+from orin_llm.host.disk import replacing
 
 # Kinds, and what they are for people.
 KINDS = {
@@ -25,7 +31,7 @@ KINDS = {
 }
 NAMES = ("host", "user", "name", "ssid")  # are words of a language, or look like one
 # What is put in.
-PLACEHOLDER = re.compile(rf"(<(?:{'|'.join(KINDS)})-\d+>|<checkout>|<models>)")
+PLACEHOLDER = re.compile(rf"(<(?:{'|'.join(KINDS)})-\d+>|<checkout>|<models>|<out>|<cache>)")
 _BREAK = r"[\n\x1c]*"  # a fold or a colour within a value
 _NUMBERED = re.compile(r"(?:0x|(?:naa|eui|uuid)\.)(?=[0-9a-f-]{8})", re.IGNORECASE)
 _BYTES = re.compile(r"(?:[0-9a-f]{2}[:-]?){4,}", re.IGNORECASE)
@@ -97,3 +103,22 @@ def _folded(text: str) -> str:
     """With breaks between its characters; any white space stands for any other."""
     words = (_BREAK.join(map(re.escape, word)) for word in text.split())
     return r"[\s_+]+".join(words)
+
+
+def keep(path: Path, secrets: Sequence[Secret]) -> list[Secret]:
+    """These and those that the file has; it has them all afterwards, for its owner alone.
+
+    Raises:
+        OrinError: it cannot be understood.
+    """
+    kept = []
+    try:
+        if path.exists():
+            kept = [Secret(*one) for one in json.loads(path.read_text())]
+    except (ValueError, TypeError):
+        raise OrinError(f"{path} is damaged: --fresh begins again") from None
+    every = list(dict.fromkeys([*kept, *secrets]))
+    with replacing(path) as part:
+        part.chmod(0o600)
+        part.write_text(json.dumps([astuple(one) for one in every]))
+    return every

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 from board_check.target import Target, check, judged
@@ -103,4 +102,4 @@ def trace(target: Target, context: Context) -> Found:
     sizes = ("-p", "256", "-n", "32") if target.has_gpu else ("-p", "32", "-n", "8")
     arguments = ("trace", "single", "--no-profile", "-m", DEFAULT_MODEL, *sizes, "-o", str(out))
     context.need(target.orin_llm(*arguments, "--force", "--json"))
-    return judged(f"{Path(out).stat().st_size / 1e3:.0f} kB", [])
+    return judged(f"{out.stat().st_size / 1e3:.0f} kB", [])

@@ -13,6 +13,8 @@ from typing import Any
 from board_check.target import Target, check
 from gpu_check.command import started
 from orin_llm.device.board import read_board
+from orin_llm.device.clocks import reaches
+from orin_llm.device.reading import Reading
 from orin_llm.device.tegrastats_line import parse_tegrastats
 
 _INTERVAL_MS = 500
@@ -29,7 +31,13 @@ def recording(target: Target, path: Path) -> Iterator[bool]:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     command = [program, "--interval", str(_INTERVAL_MS)]
-    with path.open("wb") as out, started(command, stdout=out, stderr=out) as process:
+    errors = target.folder / "logs" / f"{path.stem}.err"
+    errors.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        path.open("wb") as out,
+        errors.open("wb") as err,
+        started(command, stdout=out, stderr=err) as process,
+    ):
         _wait_for_a_line(path, process)
         yield True
 
@@ -41,6 +49,10 @@ def _wait_for_a_line(path: Path, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.05)
 
 
+def _missing(reading: Reading) -> list[str]:
+    return [name for name in _TOLD if getattr(reading, name) in (None, (), {})]
+
+
 def what_lines_say(target: Target, path: Path, *, under_load: bool = False) -> dict[str, Any]:
     """Arguments for `judged`: whether all is understood, clocks and power."""
     module = read_board(target.root).module
@@ -48,20 +60,19 @@ def what_lines_say(target: Target, path: Path, *, under_load: bool = False) -> d
     lines = text.rpartition("\n")[0].splitlines()  # without one that is cut off
     readings = [parse_tegrastats(line, 0.0, module) for line in lines]
     unread = sorted({word for reading in readings for word in reading.unknown})
-    missing = [
-        name for name in _TOLD if any(getattr(one, name) in (None, (), {}) for one in readings)
-    ]
+    lacking = [line for line, one in zip(lines, readings, strict=True) if _missing(one)]
+    missing = sorted({name for one in readings for name in _missing(one)})
     emc = max((r.emc_mhz for r in readings if r.emc_mhz is not None), default=None)
     watts = max((r.power_w for r in readings if r.power_w is not None), default=None)
     gpu = max((r.gpu_percent for r in readings if r.gpu_percent is not None), default=None)
     checks = [
         check("lines of tegrastats tell cores, GPU, memory, temperatures and power",
-              bool(readings) and not missing,
-              f"{len(readings)} lines without {', '.join(missing)}" if missing or not readings
-              else f"{len(readings)} lines", "send the archive: the lines are in it"),
+              bool(lines) and not lacking,
+              f"{len(lacking)} of {len(lines)} lines lack {', '.join(missing)}: {lacking[0][:200]}"
+              if lacking else f"{len(lines)} lines", "send the archive: the lines are in it"),
     ]  # fmt: skip
     if under_load and module and module.emc_max_mhz:
-        full = None if emc is None else emc >= module.emc_max_mhz
+        full = None if emc is None else reaches(emc, module.emc_max_mhz)
         untold = "only root may read it: watch sudo tegrastats meanwhile"
         read = untold if emc is None else f"{emc} MHz"
         checks.append(
