@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,9 @@ import arm64_check.core
 from arm64_check import __main__ as program
 from arm64_check.build import module
 from arm64_check.core import core
+from arm64_check.parity import parity
 from arm64_check.steps import ROOT, CheckFailed, Emulated, Found, Step
+from arm64_check.stock import stock
 from arm64_check.wheel import build_wheel, require_usable
 
 SCRIPT = ROOT / "scripts/arm64_check.sh"
@@ -115,13 +118,18 @@ def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
     assert not said.out
 
 
-def test_an_interruption_is_told(three: list[Step], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_is_told_and_what_was_found_is_kept(
+    three: list[Step], tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals
+) -> None:
     def interrupted(machine: Emulated) -> Found:
-        raise KeyboardInterrupt
+        signal.raise_signal(number)
+        raise AssertionError("it goes on")
 
     three[1] = Step("core", "run", interrupted)
-    assert program.main([]) == 130
-    assert "the next call goes on from here" in capsys.readouterr().err
+    assert program.main(["--json", str(tmp_path / "r.json")]) == 128 + number
+    assert "what is compiled is kept" in capsys.readouterr().err
+    assert list(json.loads((tmp_path / "r.json").read_text())["steps"]) == ["module"]
 
 
 def answers(features: list[str]) -> str:
@@ -186,6 +194,22 @@ def test_what_doctor_misses_fails_and_what_hurts_does_not() -> None:
     require_usable(report("hurts"))
     with pytest.raises(CheckFailed, match="orin-llm doctor says: the build uses sve"):
         require_usable(report("missing"))
+    with pytest.raises(CheckFailed, match="gives no report: 'Illegal instruction'"):
+        require_usable("Illegal instruction\n")
+
+
+def test_a_peer_whose_test_is_skipped_is_no_peer(tmp_path: Path) -> None:
+    assert "bit_for_bit" in str(stock(machine(tmp_path, "echo '1 passed in 2 s'"))["test"])
+    with pytest.raises(CheckFailed, match="expected that tests/test_engine_stock.py"):
+        stock(machine(tmp_path, "echo '1 skipped in 2 s'"))
+
+
+def test_tests_that_report_nothing_are_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arm64_check.parity.WORK", tmp_path)
+    with pytest.raises(CheckFailed, match=r"exit status 7 and reports nothing:\n  no memory"):
+        parity(machine(tmp_path, "echo no memory >&2; exit 7"))
 
 
 def test_programs_for_another_processor_are_compiled_and_started_as_it_says(

@@ -14,6 +14,7 @@ from arm64_check import sysroot
 from arm64_check.environment import ensure_environment, make_environment, requirements
 from arm64_check.sysroot import PACKAGES, ensure_root, python_name
 from native.cleanup import remove_unused
+from native.errors import BuildError
 from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 
@@ -141,7 +142,11 @@ def test_wheels_are_asked_for_that_the_boards_system_can_load(
 def test_what_pip_says_is_told(
     tmp_path: Path, root: Path, pip_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAKE_PIP_SAYS", "ERROR: No matching distribution found for numpy")
+    none = "ERROR: No matching distribution found for numpy"
+    monkeypatch.setenv("FAKE_PIP_SAYS", none)
+    with pytest.raises(BuildError, match="numpy has no wheel for aarch64: make it optional"):
+        ensure_environment(tmp_path / "cache", root, ["emulator"])
+    monkeypatch.setenv("FAKE_PIP_SAYS", f"WARNING: Retrying (Retry(total=0)) {none}")
     with pytest.raises(DeviceUnavailable, match="No matching distribution found for numpy"):
         ensure_environment(tmp_path / "cache", root, ["emulator"])
 

@@ -13,16 +13,19 @@ from typing import Any
 
 from arm64_check.machine import PROCESSOR, emulated_machine
 from arm64_check.plan import STEPS
-from arm64_check.steps import ROOT, CheckFailed, Emulated, Step, run_program
+from arm64_check.steps import CheckFailed, Emulated, Step, run_program
+from gpu_check.ended import Ended, end
+from gpu_check.machine import commit_of_checkout
 from native.errors import BuildError
 from orin_llm.errors import OrinError, UsageError
-from orin_llm.host.repository import commit
+from orin_llm.host.disk import replacing
+from orin_llm.host.signals import handled
 
 PROGRAM = "scripts/arm64_check.sh"
 _EPILOG = """\
 A failed step does not stop the others. Times are those of an emulator: they say nothing of a board.
 Exit codes: 0 all is well, 1 a step failed, 2 wrong usage, 4 a tool or the emulated machine's files
-cannot be had, 130 interrupted.
+cannot be had, 130 interrupted, 143 ended by SIGTERM, 129 by a closed terminal.
 """
 
 
@@ -57,18 +60,19 @@ def chosen(names: Sequence[str]) -> list[Step]:
     return [step for step in STEPS if step in named or (needs_module and step.name == "module")]
 
 
-def run_steps(steps: Sequence[Step], machine: Emulated) -> dict[str, dict[str, Any]]:
+Entries = dict[str, dict[str, Any]]
+
+
+def run_steps(steps: Sequence[Step], machine: Emulated, entries: Entries) -> None:
     """Each leaves its entry: status, seconds, what was found or the error."""
-    entries: dict[str, dict[str, Any]] = {}
     for step in steps:
         entries[step.name] = entry = _run(step, machine, entries)
         facts = ", ".join(f"{name} {_plain(value)}" for name, value in entry["found"].items())
         said = entry.get("error") or facts
         print(f"{step.name}: {entry['status']} ({entry['seconds']:.0f} s) {said}", flush=True)
-    return entries
 
 
-def _run(step: Step, machine: Emulated, before: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _run(step: Step, machine: Emulated, before: Entries) -> dict[str, Any]:
     module = before.get("module", {"status": "done"})
     if step.needs_module and module["status"] != "done":
         return {"status": "skipped", "seconds": 0.0, "found": {}, "error": "needs module"}
@@ -101,17 +105,23 @@ def check(arguments: argparse.Namespace) -> int:
     if arguments.json:
         _require_writable(arguments.json)  # fails now rather than at the end
     machine = emulated_machine()
-    entries = run_steps(steps, machine)
-    if arguments.json:
-        version = run_program([machine.emulator[0], "--version"]).stdout.splitlines()[0]
-        facts = {"commit": commit(ROOT / "orin_llm"), "emulator": version, "processor": PROCESSOR}
-        arguments.json.write_text(json.dumps({**facts, "steps": entries}, indent=2) + "\n")
+    version = run_program([machine.emulator[0], "--version"]).stdout.splitlines()[0]
+    facts = {"commit": commit_of_checkout(), "emulator": version, "processor": PROCESSOR}
+    entries: Entries = {}
+    try:
+        run_steps(steps, machine, entries)
+    finally:
+        if arguments.json:
+            with replacing(arguments.json) as part:
+                part.write_text(json.dumps({**facts, "steps": entries}, indent=2) + "\n")
     return int(any(entry["status"] != "done" for entry in entries.values()))
 
 
 def _require_writable(path: Path) -> None:
     try:
-        path.touch()
+        with path.open("ab") as file:
+            if not file.tell():
+                path.unlink()
     except OSError as error:
         raise UsageError(f"--json {path} cannot be written: {error.strerror}") from None
 
@@ -119,10 +129,11 @@ def _require_writable(path: Path) -> None:
 def main(argv: Sequence[str]) -> int:
     arguments = parse(argv)
     try:
-        return check(arguments)
-    except KeyboardInterrupt:
-        print("interrupted; the next call goes on from here", file=sys.stderr)
-        return 130
+        with handled(end):
+            return check(arguments)
+    except Ended as ended:
+        print("interrupted: what is compiled is kept for the next call", file=sys.stderr)
+        return 128 + ended.number
     except (OrinError, BuildError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code if isinstance(error, OrinError) else 1

@@ -17,7 +17,7 @@ from arm64_check.steps import CheckFailed
 _PIP = Path(__file__).with_name("target_pip.py")
 _NEEDED_PIP = 23  # the first whose report is of a fixed form
 _OLDEST_GLIBC = 17  # 2.17: there are no older wheels for Arm
-_NO_WHEEL = re.compile(r"No matching distribution found for (.+)")
+NO_WHEEL = re.compile(r"No matching distribution found for (.+)")
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ def choose(system: System, requirements: Sequence[str]) -> list[Wheel]:
             *(sys.executable, str(_PIP), json.dumps(_markers(system))),
             *("install", "--dry-run", "--ignore-installed", "--quiet"),
             *("--disable-pip-version-check", "--target", folder, "--report", str(report)),
-            *("--only-binary=:all:", "--implementation=cp", *_platforms(system)),
+            *("--only-binary=:all:", "--implementation=cp", *platforms(system)),
             *(f"--python-version={system.python}", *requirements),
         ]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if done.returncode != 0:
-            if missing := _NO_WHEEL.search(done.stderr):
+            if missing := NO_WHEEL.search(done.stderr):
                 raise NoWheel(missing[1])
             said = "\n  ".join(done.stderr.strip().splitlines()[-12:])
             raise CheckFailed(f"{system.name}: {', '.join(requirements)}: pip says\n  {said}")
@@ -105,7 +105,8 @@ def _read(report: dict[str, object], markers: dict[str, str]) -> list[Wheel]:
     return sorted(wheels, key=lambda wheel: wheel.name.lower())
 
 
-def _platforms(system: System) -> list[str]:
+def platforms(system: System) -> list[str]:
+    """Options of pip for what works there."""
     tags = [f"manylinux_2_{minor}_aarch64" for minor in range(_OLDEST_GLIBC, system.glibc + 1)]
     return [f"--platform={tag}" for tag in (*tags, "manylinux2014_aarch64")]
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from arm64_check.hot_loops import HOT_LOOPS, HotLoop
 from arm64_check.machine_code import Function, functions
 from arm64_check.steps import CheckFailed, Emulated, Found, run_program
+from native.toolchain import PORTABLE_FLAGS
 
-PROCESSOR = "armv8.2-a+dotprod+fp16"  # the Cortex-A78AE's, without what compilers do not use
+_MARCH = PORTABLE_FLAGS["aarch64"]  # the Cortex-A78AE's, without what compilers do not use
 _COUNTED = ("sdot", "fmla", "fcvtl", "fcvtl2")
 _LABEL = re.compile(r"\b[0-9a-f]+ <.*>$")
 _REFUSED = re.compile(r":(\d+): Error: (.*)")
@@ -72,7 +73,7 @@ def foreign(found: Sequence[Function], assembler: str) -> list[str]:
     refused = {text: "objdump does not know it" for text in where if text.startswith(_UNREAD)}
     texts = [text for text in where if text not in refused]
     done = run_program(
-        [assembler, f"-march={PROCESSOR}", "-o", "/dev/null"],
+        [assembler, *_MARCH, "-o", "/dev/null"],
         input="\n".join(texts) + "\n",
         check=False,
     )

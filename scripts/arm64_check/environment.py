@@ -12,19 +12,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from arm64_check.chosen_wheels import JETPACKS, NO_WHEEL, platforms
 from arm64_check.steps import ROOT
 from arm64_check.sysroot import python_name
 from native.cleanup import remove_unused
+from native.errors import BuildError
 from native.progress import build_lock, say
 from orin_llm.errors import DeviceUnavailable
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from orin_llm.host.toml_file import read_toml
 
 _BUILD_PROGRAMS = ("cmake", "ninja")  # this machine's are faster
-_GLIBC = range(17, 36)  # 2.17, the oldest of wheels for Arm, to 2.35 of JetPack 6
 
 
 def ensure_environment(cache: Path, root: Path, emulator: Sequence[str]) -> Path:
@@ -32,6 +29,7 @@ def ensure_environment(cache: Path, root: Path, emulator: Sequence[str]) -> Path
 
     Raises:
         DeviceUnavailable: the packages cannot be had.
+        BuildError: there is no wheel for one.
     """
     packages = requirements()
     inputs = json.dumps([str(root), list(emulator), packages])
@@ -73,7 +71,7 @@ def site_packages(environment: Path, root: Path) -> Path:
 
 def requirements() -> list[str]:
     """What pyproject.toml names for a build, a run and the tests."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    settings = read_toml(ROOT / "pyproject.toml")
     build: list[str] = settings["build-system"]["requires"]
     project = settings["project"]
     named = [*build, *project["dependencies"], *project["optional-dependencies"]["test"]]
@@ -83,14 +81,17 @@ def requirements() -> list[str]:
 def _install(packages: Sequence[str], folder: Path, python: str) -> None:
     """With this machine's pip, which is told for which Python it is."""
     say("fetching Python packages for aarch64")
-    platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in _GLIBC]
     command = [
         *(sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet", "install"),
-        *("--platform=manylinux2014_aarch64", *platforms, "--only-binary=:all:"),
-        *("--implementation=cp", f"--python-version={python.removeprefix('python')}"),
+        *("--only-binary=:all:", "--implementation=cp", *platforms(JETPACKS[0])),
+        f"--python-version={python.removeprefix('python')}",
         *(f"--target={folder}", *packages),
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
+        if (missing := NO_WHEEL.search(done.stderr)) and "Retrying" not in done.stderr:
+            raise BuildError(
+                f"{missing[1]} has no wheel for aarch64: make it optional, or replace it"
+            )
         said = "\n  ".join(done.stderr.strip().splitlines()[-6:])
         raise DeviceUnavailable(f"Python packages for aarch64 cannot be had: pip says\n  {said}")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from arm64_check.chosen_wheels import JETPACKS, NoWheel, System, Wheel, choose
 from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from orin_llm.host.toml_file import read_toml
 
 TABLE = WORK / "wheels.md"
 _NEEDED_EXTRAS = ("test", "lint")  # all others add something that the product goes without
@@ -40,7 +35,7 @@ def resolve(machine: Emulated) -> Found:
 
 def requirements() -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """What has to resolve, and the extras that may not: group -> requirements."""
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    settings = read_toml(ROOT / "pyproject.toml")
     extras: dict[str, list[str]] = dict(settings["project"]["optional-dependencies"])
     named = [("package", settings["project"]["dependencies"])]
     named += [(extra, extras.pop(extra)) for extra in _NEEDED_EXTRAS]

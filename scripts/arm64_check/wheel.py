@@ -62,7 +62,10 @@ def install(machine: Emulated, built: Path) -> Path:
 
 def require_usable(report: str) -> None:
     """What hurts, as a slow disk does, is no matter here."""
-    checks = json.loads(report)["checks"]
+    try:
+        checks = json.loads(report)["checks"]
+    except ValueError:
+        raise CheckFailed(f"orin-llm doctor gives no report: {report.strip()[-500:]!r}") from None
     if missing := [check["found"] for check in checks if check["level"] == "missing"]:
         raise CheckFailed(f"orin-llm doctor says: {'; '.join(missing)}")
 
