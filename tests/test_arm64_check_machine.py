@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from arm64_check import sysroot
+from arm64_check.apt import CONFIGURATION
 from arm64_check.environment import ensure_environment, make_environment, requirements
 from arm64_check.sysroot import PACKAGES, ensure_root, python_name
 from native.cleanup import remove_unused
@@ -74,7 +74,7 @@ def test_apt_keeps_to_folders_of_its_own_and_runs_no_hook_of_the_system(tmp_path
     system.write_text('APT::Update::Post-Invoke {"rm -r /";};\n')
     done = subprocess.run(
         ["apt-config", "-c", "/dev/stdin", "dump"],
-        input=sysroot._CONFIGURATION.format(folder=tmp_path),
+        input=CONFIGURATION.format(folder=tmp_path),
         env={**os.environ, "APT_CONFIG": str(system)},
         capture_output=True,
         text=True,

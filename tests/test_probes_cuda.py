@@ -244,6 +244,12 @@ def test_a_driver_that_is_older_than_a_call_is_understood(
 # a driver that is not there, dies, or does not answer
 
 
+def test_a_library_to_link_with_is_told_from_a_driver(driver: Driver) -> None:
+    driver.set(FAIL="cuDriverGetVersion:34")
+    probe = probe_cuda()
+    assert probe.driver == "" and "stubs/libcuda.so, stands for the driver" in probe.problem
+
+
 def test_without_a_driver_one_line_says_so() -> None:
     if ctypes.util.find_library("cuda"):
         pytest.skip("this machine has NVIDIA's driver")

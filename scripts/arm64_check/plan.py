@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from arm64_check.build import module
 from arm64_check.core import core
+from arm64_check.cuda import cuda
 from arm64_check.disassembly import disassembly
 from arm64_check.glibc import glibc
 from arm64_check.greedy import greedy
@@ -25,4 +26,10 @@ STEPS = [
     Step("parity", "hold each hook to its reference", parity),
     Step("greedy", "write what this machine writes", greedy),
     Step("instructions", "count those of attention, ours and llama.cpp's", instructions),
+    Step(
+        "cuda",
+        "link the extension with CUDA for the board: 1.3 GB to fetch, and an hour the first time",
+        cuda,
+        needs_module=False,
+    ),
 ]

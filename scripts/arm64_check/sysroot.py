@@ -1,8 +1,4 @@
-"""The files of a 64-bit Arm system: Debian's packages, unpacked into a folder of the cache.
-
-apt works with folders of its own and an empty list of what is installed, so nothing of this system
-changes, and no rights are needed. No script of a package runs.
-"""
+"""The files of a 64-bit Arm system: Debian's packages, unpacked into a folder of the cache."""
 
 from __future__ import annotations
 
@@ -10,13 +6,12 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from arm64_check.apt import CONFIGURATION, prepare_apt, run_packager
 from native.cleanup import remove_unused
 from native.progress import build_lock, say
-from orin_llm.errors import DeviceUnavailable
 
 # The release's Python with its headers, and what the module is linked with.
 PACKAGES = ("python3-minimal", "libpython3-stdlib", "libpython3-dev", "libgomp1", "libstdc++6")
@@ -26,20 +21,7 @@ TRIPLET = "aarch64-linux-gnu"
 # As an Arm system shows the emulated processor; an emulator may show this machine's.
 _CPUINFO = Path(__file__).with_name("cpuinfo")
 
-# The hooks of some containers clean the system's folders.
-_CONFIGURATION = """\
-APT::Architecture "arm64";
-APT::Architectures {{"arm64";}};
-APT::Sandbox::User "";
-Acquire::Languages "none";
-Acquire::Retries "3";
-Dir::State "{folder}/state";
-Dir::State::status "{folder}/status";
-Dir::Cache "{folder}/cache";
-#clear APT::Update::Post-Invoke;
-#clear APT::Update::Post-Invoke-Success;
-#clear DPkg::Post-Invoke;
-"""
+_NEEDS = "a network, 600 MB in ORIN_LLM_CACHE, and sources of apt that serve arm64, as Debian's do"
 
 
 def ensure_root(cache: Path) -> Path:
@@ -78,45 +60,25 @@ def python_name(root: Path) -> str:
 
 def _key() -> str:
     release = platform.freedesktop_os_release()
-    inputs = [release.get("ID"), release.get("VERSION_ID"), PACKAGES, _CONFIGURATION]
+    inputs = [release.get("ID"), release.get("VERSION_ID"), PACKAGES, CONFIGURATION]
     return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
 def _fetch(folder: Path) -> list[Path]:
     """The packages' files, with those that they need."""
-    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
-        raise DeviceUnavailable(
-            "the emulated system is made of Debian's arm64 packages, and there is no apt-get:"
-            " run this on Debian, or on an Arm machine"
-        )
-    (folder / "state/lists/partial").mkdir(parents=True)
-    (folder / "cache/archives/partial").mkdir(parents=True)
-    (folder / "status").touch()
-    configuration = folder / "apt.conf"
-    configuration.write_text(_CONFIGURATION.format(folder=folder))
-    apt = ("apt-get", "-qq", "-c", str(configuration))
+    apt = prepare_apt(folder)
     say("fetching Debian's arm64 packages")
-    _run([*apt, "update", "--error-on=any"])
-    _run([*apt, "install", "--yes", "--download-only", "--no-install-recommends", *PACKAGES])
+    run_packager([*apt, "update", "--error-on=any"], _NEEDS)
+    install = ["install", "--yes", "--download-only", "--no-install-recommends", *PACKAGES]
+    run_packager([*apt, *install], _NEEDS)
     return sorted((folder / "cache/archives").glob("*.deb"))
 
 
 def _unpack(packages: Sequence[Path], root: Path) -> None:
     for package in packages:
-        _run(["dpkg-deb", "--extract", str(package), str(root)])
+        run_packager(["dpkg-deb", "--extract", str(package), str(root)], _NEEDS)
     if not (root / "lib").exists():
         (root / "lib").symlink_to("usr/lib")  # newer releases have a package do that
     # Python's headers include one that a compiler for another system does not look for in `root`.
     headers = root / "usr/include"
     (headers / python_name(root) / TRIPLET).symlink_to(f"../{TRIPLET}")
-
-
-def _run(command: Sequence[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace")
-    if done.returncode != 0:
-        said = "\n  ".join((done.stderr or done.stdout).strip().splitlines()[-6:])
-        raise DeviceUnavailable(
-            f"the emulated system's packages cannot be had: {command[0]} says\n  {said}\n"
-            "Needed: a network, 600 MB in ORIN_LLM_CACHE, and sources of apt that serve arm64, as"
-            " Debian's do"
-        )

@@ -7,6 +7,7 @@ from ctypes import POINTER, c_char, c_char_p, c_float, c_int, c_size_t, c_uint, 
 from typing import Any
 
 LIBRARY = "libcuda.so.1"
+_STUB_LIBRARY = 34  # CUDA_ERROR_STUB_LIBRARY
 _VERSION_SUFFIX = "_v2"  # of names in the library; cuda.h has macros without it
 
 
@@ -113,6 +114,8 @@ class Driver:
         return value.value
 
     def _error_name(self, status: int) -> str:
+        if status == _STUB_LIBRARY:  # which names no errors
+            return "a library to link with, such as CUDA's stubs/libcuda.so, stands for the driver"
         name = c_char_p()
         self._library.cuGetErrorName(c_int(status), ctypes.byref(name))
         return (name.value or f"error {status}".encode()).decode(errors="replace")

@@ -20,10 +20,8 @@ _ENTRY = struct.Struct("<HHIQ12xI8xI")  # kind, …, size of this header, of the
 _MAGIC = 0xBA55ED50
 _ALIGNMENT = 8
 _CUBIN = 2  # a kind of entry; 1 is PTX
-_LETTERS = {
-    1 << 20: "a",
-    1 << 21: "f",
-}  # flags: of exactly this GPU, sm_90a; of its family, sm_100f
+# Flags: for exactly this GPU, sm_90a; for its family, sm_100f.
+_LETTERS = {1 << 20: "a", 1 << 21: "f"}
 
 
 def read_architectures(module: Path) -> set[str] | None:
