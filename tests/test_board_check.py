@@ -148,7 +148,8 @@ def test_a_step_that_hangs_ends_with_the_time_and_the_rest_is_dropped(make: Make
     assert time.monotonic() - begin < 60 and done.returncode == 1
     found = checkout.status()
     assert found["doctor"] == "failed" and "its time limit" in done.stdout
-    assert found["monitor"] == "dropped" and "to do: scripts/board_check.sh again" in done.stdout
+    assert found["monitor"] == "dropped"
+    assert done.stdout.count("to do: scripts/board_check.sh again") == 1
 
 
 def start_hanging(checkout: Checkout, *, stdout: int = subprocess.PIPE) -> subprocess.Popen[str]:
@@ -228,7 +229,7 @@ def test_wrong_usage_is_told_and_nothing_is_run(
     checkout = make()
     done = checkout.run(*arguments)
     assert done.returncode == 2 and said in done.stderr
-    assert checkout.calls() == [] and not (checkout.results / "board-check.tar.gz").exists()
+    assert checkout.calls() == [] and not list(checkout.results.glob("*.*"))
 
 
 def test_results_of_another_model_are_not_gone_on_with(make: Make) -> None:

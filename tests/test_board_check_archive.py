@@ -90,7 +90,7 @@ def archived(folder: Path, **files: bytes) -> dict[str, str]:
 
 
 def test_a_file_in_which_a_value_is_left_is_left_out(tmp_path: Path) -> None:
-    spaced = " ".join(SERIAL)
+    spaced = " ----- ".join(SERIAL)
     texts = archived(tmp_path, a_txt=f"x {spaced} y".encode(), b_txt=b"fine")
     assert texts["logs/a.txt"].startswith("(left out: serial in it")
     assert texts["logs/b.txt"] == "fine"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -64,6 +65,7 @@ SPELLINGS: dict[str, Spelling] = {
     "hex with spaces": _per_byte("{:02X}", " "),
     "hex with colons": _per_byte("{:02x}", ":"),
     "hex of C": _per_byte("0x{:02x}", ", "),
+    "hex in groups": lambda value, _: re.sub("(.{8})", r"\1 ", value.encode().hex()),
     "hex of lines": _per_byte("{:02x}", "\n"),
     "hex backwards": _per_byte("{:02x}", backwards=True),
     "hex backwards with spaces": _per_byte("{:02x}", " ", backwards=True),
@@ -107,6 +109,8 @@ def test_a_value_that_was_not_taken_out_is_seen(name: str) -> None:
 
 
 UNKNOWN = {
+    "iSerial                 3 0123456789ABC": "0123456789abc",
+    "SSID 'Zelda Home' of nas.fritz.box": "zelda home nas",
     "uid=1000(bob) gid=1000(bob) groups=1000(bob),27(bobs)": "bob",
     "cd %2Fhome%2Fbob%2Fx": "bob",
     "http://robot7:8080/v1 and http://robot7.local": "robot7",

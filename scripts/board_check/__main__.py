@@ -27,7 +27,7 @@ from gpu_check.ended import Ended, end
 from gpu_check.machine import commit_of_checkout
 from gpu_check.record import Record, read_record
 from gpu_check.run import Run
-from gpu_check.steps import ROOT, Context, Step
+from gpu_check.steps import ROOT, Context
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.disk import require_space
 from orin_llm.host.locking import file_lock
@@ -106,13 +106,15 @@ def main(argv: Sequence[str]) -> int:
         _say(f"error: {error}")
         return error.exit_code
     except OSError as error:
-        _say(f"error: {error.filename or arguments.out}: {error.strerror}: free some room, or name"
-             " another folder (--out)")  # fmt: skip
+        _say(f"error: {error.filename or arguments.out}: {error.strerror}: a folder that can be"
+             " written, with room, is named by --out")  # fmt: skip
         return 1
 
 
 def _check(arguments: Arguments, target: Target) -> int:
     """Run what is to be run, and write the archive whatever happens. Raises OrinError, OSError."""
+    if unknown := set(arguments.only) - {step.name for step in all_steps(target)}:
+        raise UsageError(f"no step {min(unknown)!r}: {PROGRAM} --list names them")
     record = _open_record(arguments, target)
     target = replace(target, model=record.data["of"]["model"])  # that of the first call
     steps = all_steps(target)
@@ -124,7 +126,8 @@ def _check(arguments: Arguments, target: Target) -> int:
     if target.is_jetson and os.geteuid() != 0:
         held_back.append(f"the memory's clock and jetson_clocks tell root alone: {_FOR_ROOT}")
         _say(f"note: {held_back[-1]}")
-    chosen = _chosen(steps, arguments.only, record)
+    only = arguments.only
+    chosen = [s for s in steps if (s.name in only if only else not record.is_done(s.name))]
     os.environ |= {"COLUMNS": "400", "NO_COLOR": "1"}  # a name that is folded is not known
     context = Context(target.has_gpu, target.folder)
     try:
@@ -161,13 +164,6 @@ def _open_record(arguments: Arguments, target: Target) -> Record:
     record.data["calls"].append({**call, "is_root": os.geteuid() == 0})
     record.write()
     return record
-
-
-def _chosen(steps: Sequence[Step], only: Sequence[str], record: Record) -> list[Step]:
-    """Those that were named, else those that are not done."""
-    if unknown := set(only) - {step.name for step in steps}:
-        raise UsageError(f"no step {min(unknown)!r}: {PROGRAM} --list names them")
-    return [s for s in steps if (s.name in only if only else not record.is_done(s.name))]
 
 
 def _finish(target: Target, record: Record, summary: str) -> None:

@@ -25,7 +25,15 @@ def checklist(steps: Sequence[Step], found: dict[str, Any], restrictions: Sequen
         lines += _of_step(step, found.get(step.name))
     counts = [verdict(found.get(step.name)) for step in steps]
     total = ", ".join(f"{counts.count(word)} {word}" for word in ("passed", "failed", "not run"))
-    return "\n".join([*lines, "", total])
+    lines += ["", total]
+    if any(_is_left(found.get(step.name)) for step in steps):
+        lines.append(f"to do: {PROGRAM} again: it goes on with what is not done")
+    return "\n".join(lines)
+
+
+def _is_left(entry: dict[str, Any] | None) -> bool:
+    """It was not run, and could be."""
+    return verdict(entry) == "not run" and (entry is None or entry["status"] != "skipped")
 
 
 def _of_step(step: Step, entry: dict[str, Any] | None) -> Iterator[str]:
@@ -33,7 +41,6 @@ def _of_step(step: Step, entry: dict[str, Any] | None) -> Iterator[str]:
     head = f"{word:8}  {step.name:8}  "
     if entry is None:
         yield f"{head}{step.does}: not tried yet"
-        yield _to_do(f"{PROGRAM} again")
         return
     result = entry["result"]
     said = result.get("said", "")
@@ -47,10 +54,4 @@ def _of_step(step: Step, entry: dict[str, Any] | None) -> Iterator[str]:
             mark = "not so" if one["passed"] is False else "cannot be told"
             yield f"{'':20}{mark}: {one['what']}: {one['found']}"
             if one["passed"] is False and one["to_do"]:
-                yield _to_do(one["to_do"])
-    if word == "not run" and entry["status"] != "skipped":
-        yield _to_do(f"{PROGRAM} again: it goes on with what is not done")
-
-
-def _to_do(text: str) -> str:
-    return f"{'':20}to do: {text}"
+                yield f"{'':20}to do: {one['to_do']}"

@@ -169,7 +169,7 @@ PATTERNS = (
     _pattern("host", r"(?<=@)(?P<value>[a-z0-9-]+(?:\.[a-z0-9-]+)+)(?=[:/])", _is_private_host),
     _pattern(
         "host",
-        r"(?<![\w./-])(?P<value>[a-z0-9-]+\.(?:local|lan|home|internal|localdomain))(?![\w/-])",
+        r"(?<![\w./-])(?P<value>[a-z0-9-]+\.(?:fritz\.box|local|lan|home|internal|localdomain))(?![\w/-])",
     ),
     _pattern(
         "user",
@@ -177,17 +177,18 @@ PATTERNS = (
         _is_login,
     ),
     _pattern("user", r"(?:\b[ug]id=|\bgroups=|(?<=\)),)\d+\((?P<value>[^()\s]+)\)"),
-    _pattern("user", r"(?:/home/|/Users/|pytest-of-)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
+    _pattern("user", r"(?:/home/|[/\\]users[/\\]|pytest-of-)(?P<value>[^/\s\"'\\:;,<>)\]]+)"),
     _pattern("user", r"(?<![\w/])/(?:run/)?media/(?P<value>[^/\s\"'\\:;,<>)\]]+)(?=/)"),
     _pattern(
         "serial",
-        rf"(?:{_LETTER}serial(?:[ _-]?(?:number|num|no\.?|short))?|serialno|product_sn|\bS/N|\bsn)"
-        rf"(?:{_SEP}|>)(?P<value>[^\s\"',;<>\\]{{4,}})",
+        rf"(?:{_LETTER}i?serial(?:[ _-]?(?:number|num|no\.?|short))?|serialno|product_sn|\bS/N"
+        rf"|\bsn)(?:{_SEP}|>)(?P<value>[^\s\"',;<>\\]{{4,}})",
         _is_serial,
     ),
     _pattern(
         "serial",
-        r"\bserial[ _-]?(?:number|num|no\.?)[ \t|]+(?P<value>(?=[a-z-]*\d)[a-z0-9-]{6,})",
+        r"\b(?:serial[ _-]?(?:number|num|no\.?)|iserial[ \t]+\d+)[ \t|]+"
+        r"(?P<value>(?=[a-z-]*\d)[a-z0-9-]{6,})",
     ),
     # The boards' EEPROMs have it behind the part number.
     _pattern("serial", r"\b699-\d{5}-\d{4}-\d{3}\b[^\n]{0,16}?\b(?P<value>\d{13})\b"),
@@ -201,7 +202,7 @@ PATTERNS = (
         rf"(?P<value>(?:0x)?{_HEX}{{8,}})"
     ),
     _pattern("id", rf"\b(?:machine|boot)[ _-]?id{_SEP}(?P<value>[^\s\"',;<>]{{8,}})", _tells),
-    _pattern("ssid", rf"\be?ssid{_SEP}(?P<value>[^\"'\n<>]+?)(?=[\"'\n]|\s*$)", _tells),
+    _pattern("ssid", rf"\be?ssid(?:{_SEP}| +[\"'])(?P<value>[^\"'\n<>]+?)(?=[\"'\n]|\s*$)", _tells),
     _pattern("host", rf"\b(?:pretty[ _-]?)?host[ _]?name{_SEP}(?P<value>[\w.-]+)", _tells),
     _pattern("host", r"\bLinux (?!version )(?P<value>[\w.-]+)(?= \d+\.\d+\.\d+\S* #\d)"),
     _pattern(

@@ -33,8 +33,10 @@ NAMES = ("host", "user", "name", "ssid")  # are words of a language, or look lik
 # What is put in.
 PLACEHOLDER = re.compile(rf"(<(?:{'|'.join(KINDS)})-\d+>|<checkout>|<models>|<out>|<cache>)")
 _BREAK = r"[\n\x1c]*"  # a fold or a colour within a value
-_NUMBERED = re.compile(r"(?:0x|(?:naa|eui|uuid)\.)(?=[0-9a-f-]{8})", re.IGNORECASE)
-_BYTES = re.compile(r"(?:[0-9a-f]{2}[:-]?){4,}", re.IGNORECASE)
+_NUMBERS = ("serial", "chip", "mac", "uuid", "id")
+_SEPARATED = r"(?:[\s:,._-]|0x){0,4}"  # characters of a number
+_PREFIX = re.compile(r"^(?:0x|(?:naa|eui|uuid)\.)", re.IGNORECASE)
+_BYTES = re.compile("(?:[0-9a-f]{2})+", re.IGNORECASE)
 _FEWEST = 3  # characters of a name that is looked for wherever it stands
 _SURE = 8  # characters of a number that is looked for within longer words, too
 _JUNK = re.compile(
@@ -76,12 +78,12 @@ class Secret:
 
     def pattern(self) -> str:
         """An expression for it in a reading, ignoring case."""
-        number = self.value[found.end() :] if (found := _NUMBERED.match(self.value)) else self.value
         forms = {_folded(unicodedata.normalize(form, self.value)) for form in ("NFC", "NFD")}
-        forms.add(_folded(number))
-        if _BYTES.fullmatch(number):  # also as the bytes themselves, in either order
-            pairs = re.findall(r"[0-9a-f]{2}", number, re.IGNORECASE)
-            forms |= {r"(?:[\s:,._-]|0x){0,4}".join(order) for order in (pairs, pairs[::-1])}
+        digits = re.sub(r"[\W_]", "", _PREFIX.sub("", self.value))
+        if self.kind in _NUMBERS and len(digits) >= _SURE and digits.isascii():
+            forms.add(_SEPARATED.join(digits))
+            if _BYTES.fullmatch(digits):  # the last one first, too
+                forms.add(_SEPARATED.join(re.findall("..", digits)[::-1]))
         before, after = self._borders()
         return f"{before}(?:{'|'.join(sorted(forms, key=len, reverse=True))}){after}"
 

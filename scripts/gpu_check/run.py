@@ -70,7 +70,8 @@ class Run:
         result: dict[str, Any] = {}
         error, status = "", "interrupted"
         try:
-            self._say(f"{step.name}: {step.does} (at most {limit_s / 60:.0f} min)")
+            most = f"{limit_s / 60:.0f} min" if limit_s >= 60 else f"{limit_s:.0f} s"
+            self._say(f"{step.name}: {step.does} (at most {most})")
             if step.confined:
                 context.environ = self._proxy(context)
             result, status = step.run(context), "done"
