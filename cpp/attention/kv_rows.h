@@ -9,10 +9,8 @@
 
 #if defined(__AVX2__)
 #include "rows_x86.h"
-#elif defined(__aarch64__)
-#include "rows_neon.h"
 #else
-#error "paged attention needs AVX2 with F16C, AVX-512, or NEON"
+#include "rows_neon.h"
 #endif
 
 namespace orin::attention {

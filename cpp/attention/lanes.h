@@ -15,19 +15,28 @@ namespace orin::attention {
 #if defined(__AVX512F__)
 inline constexpr int lanes = 16;
 inline constexpr int n_registers = 32;
+inline constexpr int values_read = lanes;
 #elif defined(__AVX2__)
 inline constexpr int lanes = 8;
 inline constexpr int n_registers = 16;
+inline constexpr int values_read = lanes;
 #elif defined(__aarch64__)
 inline constexpr int lanes = 4;
 inline constexpr int n_registers = 32;
+inline constexpr int values_read = 16;
 #else
-inline constexpr int lanes = 4;
-inline constexpr int n_registers = 16;
+#error "paged attention needs AVX2 with F16C, AVX-512, or NEON"
 #endif
 
 typedef float Floats __attribute__((vector_size(lanes * sizeof(float))));
 typedef int32_t Ints __attribute__((vector_size(lanes * sizeof(int32_t))));
+
+// What a row type of K or V reads of a row at once, from value i on. PRECOND: i % values_read == 0.
+inline constexpr int vectors_read = values_read / lanes;
+
+struct Values {
+    Floats of[vectors_read];
+};
 
 template <typename T>
 inline T read(const void * from) {

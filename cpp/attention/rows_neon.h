@@ -7,14 +7,6 @@
 
 namespace orin::attention {
 
-// A row type reads so many values of a row, from value i on. PRECOND: i % values_read == 0.
-inline constexpr int values_read = 16;
-inline constexpr int vectors_read = values_read / lanes;
-
-struct Values {
-    Floats of[vectors_read];
-};
-
 // Four bytes from `first` on. A lane with a byte at its top is 2^24 times it, which the conversion takes back: two
 // instructions where widening takes three.
 template <int first>

@@ -7,14 +7,6 @@
 
 namespace orin::attention {
 
-// A row type reads so many values of a row, from value i on. PRECOND: i % values_read == 0.
-inline constexpr int values_read = lanes;
-inline constexpr int vectors_read = values_read / lanes;
-
-struct Values {
-    Floats of[vectors_read];
-};
-
 #if defined(__AVX512F__)
 // With a mask of all lanes, as gcc 12 warns in its own header without (PR 105593); the instructions have none.
 inline Floats load_halves(const char * from) {
