@@ -6,7 +6,7 @@
 #   scripts/arm64_check.sh --json FILE         what was found, also as JSON
 #   scripts/arm64_check.sh --help
 #
-# Environment: ORIN_LLM_CACHE, ORIN_LLM_MODELS, ORIN_LLM_SOURCE, JOBS.
+# Environment: ORIN_LLM_CACHE, ORIN_LLM_MODELS, ORIN_LLM_SOURCE, CMAKE_BUILD_PARALLEL_LEVEL (programs at once).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/system_packages.sh

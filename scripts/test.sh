@@ -31,7 +31,7 @@ check() {
     "$@" || failed+=("$name")
 }
 
-# Where apt serves no arm64 packages there is no such machine, and it is said.
+# Where apt serves no arm64 packages there is no such machine: it is left out, and said.
 emulated_arm() {
     local status=0
     scripts/arm64_check.sh module core disassembly glibc || status=$?

@@ -8,11 +8,14 @@ import subprocess
 import sys
 import tarfile
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from fakes import boards
 from processes import environment
+
+from arm64_check.parity import PARITY
 
 ROOT = Path(__file__).resolve().parent.parent
 SERIAL, MAC, HOST, USER, PERSON = (
@@ -208,7 +211,8 @@ def _answer_well(checkout: Checkout) -> None:
     answer("bench", BENCH)
     answer("trace", {})
     answer("pytest", "3 passed")
-    answer("junit", '<testsuite><testcase classname="a" name="b"/></testsuite>')
+    cases = [f'<testcase classname="tests.{file}" name="a"/>' for file in chain(*PARITY.values())]
+    answer("junit", f"<testsuite>{''.join(cases)}</testsuite>")
     steps = {name: {"status": "done", "result": _TESTS} for name in ("build", "kernels", "engine")}
     steps["greedy"] = {"status": "done", "result": GREEDY}
     answer("gpu_check", {"format": 1, "steps": steps})

@@ -289,6 +289,8 @@ def test_a_check_of_the_gpu_that_finds_nothing_has_not_passed_because_of_an_earl
          "not so: the model answers on the GPU: cpu"),
         ("gpu_check", {"steps": {"greedy": {"result": {**GREEDY, "agrees": False}}}}, "greedy",
          "not so: texts are the CPU's, or part at ties"),
+        ("junit", '<testsuite><testcase classname="a" name="b"/></testsuite>', "parity",
+         "no test of these files has run: test_graph_edit, "),
     ],
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_no_pass(

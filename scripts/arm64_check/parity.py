@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ElementTree
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from arm64_check.steps import WORK, CheckFailed, Emulated, Found
 from native.toolchain import jobs
@@ -38,7 +39,7 @@ def parity(machine: Emulated) -> Found:
     return read_report(report, PARITY)
 
 
-def read_report(path: Path, parity: Mapping[str, Sequence[str]]) -> Found:
+def read_report(path: Path, parity: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Passed and skipped tests of each hook, these by their reason.
 
     Raises:
