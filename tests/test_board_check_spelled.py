@@ -108,6 +108,27 @@ def test_a_value_that_was_not_taken_out_is_seen(name: str) -> None:
     assert leaks(f"a {spelled} b", [secret]) == ["serial"]
 
 
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (r"\u0041\u002f\u007a\u006f\u0072\u0061\u002f\u0042", r"\u0041\u002f<user-1>\u002f\u0042"),
+        (
+            r"\u007a\u006f\u0072\u0061\ud83d\udc1e\u007a\u006f\u0072\u0061",
+            r"<user-1>\ud83d\udc1e<user-1>",
+        ),
+        (r"\x41\x2f\172\157\162\141%2f%42", r"\x41\x2f<user-1>%2f%42"),
+        (r"\xc3\xa9 \x7aora \\x7aora", r"\xc3\xa9 <user-1> <user-1>"),
+        ("41 2f 7a 6f 72 61 2f 42", "41 2f <user-1> 2f 42"),
+        ("422f61726f7a2f41", "422f<user-1>2f41"),
+        ("QS96b3JhL0I=", "QS<user-1>L0I="),
+        ("a\n  zo\n  ra\n  b", "a\n  <user-1>\n  b"),
+        ("\x1b[1mzo\x1b[0mra\x1b[0m", "\x1b[1m<user-1>\x1b[0m"),
+    ],
+)
+def test_what_stands_beside_a_value_in_the_same_code_stays(text: str, left: str) -> None:
+    assert Redactor([Secret("user", "zora")], frozenset()).redact(text) == left
+
+
 UNKNOWN = {
     "iSerial                 3 0123456789ABC": "0123456789abc",
     "SSID 'Zelda Home' of nas.fritz.box": "zelda home nas",

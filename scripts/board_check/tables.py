@@ -7,19 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from board_check.finders import Hit, Ways
+from board_check.patterns import kind_of_key
 
-_HEADS = {
-    kind: re.compile(words, re.IGNORECASE)
-    for kind, words in {
-        "serial": r"serial(?:[ _-]?(?:number|num|no))?|s/n|sn|wwn|wwid",
-        "mac": r"bssid|mac|(?:mac|hw)[ _-]?addr(?:ess)?",
-        "ip": r"ip|ip[ _-]?addr(?:ess)?|ipv[46]",
-        "ssid": r"e?ssid",
-        "uuid": r"(?:[a-z]+[ _-]?)?uuid",
-        "host": r"host(?:[ _-]?name)?|nodename",
-        "user": r"user(?:[ _-]?name)?|owner|login",
-    }.items()
-}
 _MOST_WORDS = 3  # of a head; prose has commas, too
 _WORD = re.compile(r"\S+")
 _CELLS = {mark: re.compile(rf"(?:^|(?<={re.escape(mark)}))[^{mark}\r\n]*") for mark in ",;|\t"}
@@ -84,5 +73,5 @@ def _head(line: str, last: str) -> _Table | None:
 
 
 def _kind(head: str) -> str:
-    head = head.strip(" \t\"'")
-    return next((kind for kind, words in _HEADS.items() if words.fullmatch(head)), "")
+    kind = kind_of_key(head.strip(" \t\"'"))
+    return "" if kind == "version" else kind
