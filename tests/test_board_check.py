@@ -303,6 +303,14 @@ def test_what_is_not_as_it_should_be_is_no_pass(
     assert said in done.stdout and checkout.status()[step] == "failed"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_what_sudo_makes_belongs_to_the_user(make: Make) -> None:
+    checkout = make()
+    checkout.run("--only", "facts", SUDO_UID="12345", SUDO_GID="12346")
+    for path in (checkout.folder / "build", checkout.results / "collected/facts.json"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+
+
 @pytest.mark.parametrize("place", ["file/below", "/proc/nothing"])
 def test_a_folder_that_cannot_be_written_is_an_error_with_what_to_do(
     make: Make, place: str

@@ -205,7 +205,8 @@ def _give_to_caller(folder: Path) -> None:
     """Where sudo made files, the user goes on with them."""
     user, group = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
     if os.geteuid() == 0 and user.isdecimal() and group.isdecimal():
-        for path in (folder, *folder.rglob("*")):
+        above = [path for path in folder.parents if ROOT in path.parents]
+        for path in (*above, folder, *folder.rglob("*")):
             with suppress(OSError):
                 os.chown(path, int(user), int(group), follow_symlinks=False)
 
