@@ -132,7 +132,6 @@ def test_the_build_is_for_the_board_with_this_toolkit_and_its_compiler() -> None
         "ORIN_LLM_CUDA_ARCH": "87-real",
         "CUDA_HOME": "/cuda",
         "CUDAHOSTCXX": "aarch64-linux-gnu-g++",
-        "NVCC_PREPEND_FLAGS": "-ccbin aarch64-linux-gnu-g++",
     }
 
 

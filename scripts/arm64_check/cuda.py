@@ -55,8 +55,6 @@ def with_toolkit(toolkit: Path, tools: str) -> dict[str, str]:
         "ORIN_LLM_CUDA_ARCH": BUILT_FOR,
         "CUDA_HOME": str(toolkit),
         "CUDAHOSTCXX": f"{tools}g++",
-        # For calls of nvcc that CMake tells of no compiler.
-        "NVCC_PREPEND_FLAGS": f"-ccbin {tools}g++",
     }
 
 
