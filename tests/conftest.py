@@ -12,6 +12,7 @@ from pathlib import Path
 import gpu_under_test  # before what loads the extension module
 import pytest
 from file_server import Server, serving
+from hypothesis import HealthCheck, settings
 from kernel_build import build_cuda, build_emulated, gpu_architecture, sanitizer_libraries
 from kernel_calls import Kernels
 from processes import CLI
@@ -29,6 +30,9 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 # A process of pytest-xdist has them, and programs would believe them rather than their terminal.
 for name in ("COLUMNS", "LINES"):
     os.environ.pop(name, None)
+# How long an example takes, or its drawing, tells of a busy machine and not of what is tested.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 # Whoever runs the tests may have tuned this machine.
 os.environ["ORIN_LLM_PROFILES"] = "/nonexistent/profiles"
 

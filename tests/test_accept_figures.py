@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from accept_support import run_of
 from bench_support import failed, request
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orin_llm.accept import figures
@@ -18,7 +18,6 @@ from orin_llm.quality.comparison import Comparison
 TIMES = st.lists(st.floats(0.01, 1e4), min_size=2, max_size=40)
 
 
-@settings(deadline=None)
 @given(TIMES)
 def test_ttft_deviates_as_numpy_says_of_a_sample(values: list[float]) -> None:
     found = figures.ttft([run_of([value]) for value in values])
@@ -27,7 +26,6 @@ def test_ttft_deviates_as_numpy_says_of_a_sample(values: list[float]) -> None:
     assert (found.beside["ttft_min_ms"], found.beside["ttft_max_ms"]) == (min(values), max(values))
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.lists(st.floats(0.01, 100), min_size=15, max_size=15), min_size=1, max_size=5),
     st.integers(2, 8),
@@ -88,7 +86,6 @@ def test_what_no_sensor_tells_has_a_reason_and_no_value() -> None:
     assert "no sensor" in found.unmeasured["memory_percent"]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)), min_size=1, max_size=5))
 def test_hits_are_what_was_there_of_all_pages_that_were_read(uses: list[tuple[int, int]]) -> None:
     uses = [(lookups, min(lookups, misses)) for lookups, misses in uses]
@@ -124,7 +121,6 @@ def test_rows_outside_of_a_table_count_and_nothing_looked_up_is_no_pass(
     assert bool(found.unmeasured) == (expected is None)
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 12), st.floats(0, 12)), min_size=2, max_size=50))
 def test_perplexities_are_compared_as_the_exponential_of_mean_losses(
     losses: list[tuple[float, float]],

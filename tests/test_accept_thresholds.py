@@ -132,7 +132,7 @@ def test_a_file_that_is_not_there_is_one_clear_error(tmp_path: Path, path: str) 
         read_thresholds(tmp_path / path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.text(alphabet='[]limts.shapeto_n = 0123456789"\n-', max_size=80))
 def test_whatever_is_in_a_file_it_is_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, text: str

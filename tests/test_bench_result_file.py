@@ -110,7 +110,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_damage_of_one_member_is_told_or_harmless(data: st.DataObject, tmp_path: Path) -> None:
     """A member anywhere becomes any value: a report, or one of the two errors."""

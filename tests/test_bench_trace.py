@@ -24,7 +24,9 @@ traces = st.lists(
     min_size=1,
     max_size=20,
 )
-in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_one_folder = settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 def by_arrival(requests: list[TracedRequest]) -> tuple[TracedRequest, ...]:

@@ -179,7 +179,7 @@ prompts = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(prompts, st.sampled_from([8, 16, 64]))
 def test_what_came_before_never_changes_an_answer(
     tiny_model: Path, drawn: list[tuple[int, int, int]], page_size: int

@@ -249,7 +249,7 @@ prompts = st.lists(
 
 
 @pytest.mark.parametrize("kind", ["some layers", "all layers"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(drawn=prompts, page_size=st.sampled_from([8, 16]), prefix_cache=st.booleans())
 def test_what_came_before_never_changes_logits(
     model: Callable[..., Path],

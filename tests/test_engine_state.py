@@ -38,7 +38,7 @@ def saved(tiny_model: Path, tmp_path: Path) -> Path:
     return tmp_path / "saved.kv"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     n_tokens=st.integers(1, 700),
     cached=st.integers(0, 700),
@@ -114,7 +114,7 @@ def refuses(engine: KvShelf, path: Path) -> str:
     return str(caught.value)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data())
 def test_a_file_with_any_byte_changed_cut_or_added_is_refused(
     tiny_model: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fake_headers import FakeHeader, FakeTensor, header, llama_3_8b
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from orin_llm.errors import ModelFileError
@@ -53,7 +53,6 @@ def test_the_default_model_uses_its_embedding_as_output(smollm2: Path) -> None:
     assert step.bytes == 96_576_768 + 100 * 23_040
 
 
-@settings(deadline=None)
 @given(
     st.integers(0, 40),
     st.integers(1, 40),
@@ -90,7 +89,6 @@ def test_attention_costs_what_its_pairs_cost(
     assert attention_flops(model, context, tokens) == expected
 
 
-@settings(deadline=None)
 @given(st.integers(1, 300), st.integers(1, 64))
 def test_chunks_cost_as_much_arithmetic_as_the_whole_prompt(tokens: int, chunk: int) -> None:
     model = windowed()

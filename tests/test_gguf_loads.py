@@ -36,7 +36,6 @@ def test_sound_models_of_experts_run(worker: Worker, tmp_path: Path, arch: str) 
 # Derandomized: a finding must not stop a change that has nothing to do with it.
 @settings(
     max_examples=400,
-    deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

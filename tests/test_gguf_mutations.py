@@ -26,7 +26,8 @@ BOUNDARIES = sorted(
 
 images = st.sampled_from(sorted(IMAGES))
 checks = settings(
-    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=300,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

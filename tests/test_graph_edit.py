@@ -323,7 +323,7 @@ def edited(draw):
     return m
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(edited())
 def test_a_graph_edited_at_random_computes_what_it_says(m):
     m.check_results()

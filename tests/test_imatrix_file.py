@@ -47,7 +47,7 @@ def test_entries_are_written_in_the_order_of_their_names(tmp_path: Path) -> None
     assert path.read_bytes() == SMALL
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_what_is_written_is_read_back(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -189,7 +189,7 @@ def test_absurd_numbers_in_the_older_format_are_refused(tmp_path: Path) -> None:
         read(tmp_path / "i.dat", LEGACY.replace(b"blk.0.b", b"blk.0.a"))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     data=st.sampled_from([small_image().data, LEGACY]),
     changes=st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), max_size=6),

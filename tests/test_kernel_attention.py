@@ -34,7 +34,7 @@ sequences = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     form=st.sampled_from(("floats", "fastest")),
     model=small_models(), seqs=sequences, page_size=st.sampled_from(PAGE_SIZES),

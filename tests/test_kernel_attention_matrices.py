@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     model=small_models(MATRIX_TYPES), past=st.integers(0, 150), n_new=st.integers(2, 16),
     seed=st.integers(0, 99), n_splits=st.sampled_from((1, 2, 5)), together=st.integers(2, 64),

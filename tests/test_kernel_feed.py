@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kernel_calls import Kernels
 from numpy.typing import NDArray
 
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=40, suppress_health_check=list(HealthCheck))
 
 
 def ints(values: list[int]) -> NDArray[np.int32]:

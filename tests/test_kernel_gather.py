@@ -29,7 +29,7 @@ def segments_of(spans: list[tuple[int, int, int]]) -> tuple[NDArray[np.int32], i
     return np.array([*found, (UNUSED, 0, 0, 0)], np.int32), place
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     model=small_models(), spans=spans, page_size=st.sampled_from(PAGE_SIZES), pad=st.integers(0, 1),
     seed=st.integers(0, 99),
@@ -60,7 +60,7 @@ def test_sequences_become_one_piece_with_zeros_where_there_is_none(
         assert np.isnan(result[:, :, dim:]).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     spans=spans, window=st.sampled_from([0, 1, 7, 20]), seed=st.integers(0, 99),
     n_tokens=st.integers(1, 9),

@@ -43,7 +43,7 @@ def assert_same_logprobs(
         assert (ids[n_written:] == NOT_WRITTEN).all() and np.isnan(logprobs[n_written:]).all()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(SIZES), st.sampled_from(SHAPES), st.data())
 def test_any_row_gives_the_log_probabilities_of_the_reference(
     kernels: Kernels, n_vocab: int, shape: str, data: st.DataObject

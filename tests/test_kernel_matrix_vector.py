@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from activation_rows import F16, F32, INT8, read_rows, write_rows
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_calls import KernelFailed, Kernels
 from matrix_calls import GATES, SILU, arguments_of
@@ -80,7 +80,7 @@ def shapes(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40)
 @given(shape=shapes())
 def test_any_shape_is_right_and_nothing_else_is_read(
     kernels: Kernels, shape: dict[str, Any]

@@ -74,7 +74,7 @@ def test_rows_are_normalised(
         assert ((largest >= 2**14) & (largest <= 2**15)).all()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     groups=st.integers(1, 40),
     n_tokens=st.integers(1, 20),

@@ -141,7 +141,7 @@ def sampled_rows(draw: st.DrawFn) -> tuple[Logits, Lane]:
     return logits_of(draw(st.sampled_from(SHAPES)), n_vocab, int(rng.integers(1 << 32))), lane
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=80, suppress_health_check=list(HealthCheck))
 @given(sampled_rows(), st.integers(0, 9))
 def test_any_row_gives_the_token_of_the_reference(
     kernels: Kernels, row: tuple[Logits, Lane], order: int

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from kv_storage_rules import CELL_BYTES, N_CELLS, ROW_BYTES, Operation, operations, run
 
 from orin_llm import _native
 
 
-@settings(deadline=None)
 @given(drawn=operations)
 def test_cells_keep_what_was_written_or_copied_there(drawn: list[Operation]) -> None:
     run(_native.testing.KvStorage(on_gpu=False, row_bytes=ROW_BYTES, n_cells=N_CELLS), drawn)

@@ -11,7 +11,7 @@ import pytest
 from completions import finish, prompt, start
 from gguf_bytes import Image, Shape, tiny_latent, tiny_llama
 from greedy import GreedyText, greedy_text
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stepping import step_probe
 from stored_rows import rounding_of, stored_rows, turned
@@ -56,7 +56,6 @@ def open_engine(model: Path) -> Iterator[Open]:
 # -- names ----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(k=st.sampled_from(list(KV_TYPES)), v=st.sampled_from(list(KV_TYPES)), gap=st.booleans())
 def test_two_names_are_keys_and_values_and_the_shortest_form_reads_the_same(
     k: str, v: str, gap: bool

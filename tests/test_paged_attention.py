@@ -46,7 +46,7 @@ sequences = st.lists(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     model=models(), seqs=sequences, page_size=st.sampled_from(PAGE_SIZES), seed=st.integers(0, 99),
     interleaved=st.booleans(),
@@ -95,7 +95,7 @@ def test_error_is_at_most_that_of_flash_attention(kv_type, n_past, n_new, page_s
     assert np.sqrt(np.square(ours).mean()) <= 1.1 * np.sqrt(np.square(theirs).mean())
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(model=models(), seqs=sequences, n_threads=st.integers(1, 4), seed=st.integers(0, 99))
 def test_bits_do_not_depend_on_pages(model, seqs, n_threads, seed):
     step = make_step(replace(model, window=0), [replace(s, shared=False) for s in seqs], 16, seed)

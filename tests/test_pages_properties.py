@@ -147,5 +147,5 @@ class Sequences(RuleBasedStateMachine):
             assert self.kv.n_tokens(sequence) == len(text)
 
 
-Sequences.TestCase.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+Sequences.TestCase.settings = settings(max_examples=150, stateful_step_count=40)
 test_sequences_read_back_their_own_tokens = Sequences.TestCase

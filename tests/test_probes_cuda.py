@@ -130,7 +130,8 @@ def test_a_gpu_that_others_use_is_tried_up_to_what_is_free(driver: Driver) -> No
 
 
 @settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(limit=st.integers(0, 8 * GIB - 1))
 def test_the_largest_block_is_found_whatever_the_limit(driver: Driver, limit: int) -> None:

@@ -198,7 +198,7 @@ def test_files_of_log_probabilities_that_are_damaged_are_errors(
         BaseLogits.read(tmp_path / "pipe")
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.binary(max_size=24),
     st.lists(st.integers(-(1 << 31), (1 << 31) - 1), max_size=40),

@@ -30,7 +30,7 @@ def tokens_for(logits: NDArray[np.float32]) -> NDArray[np.int32]:
     return np.random.default_rng(9).integers(0, n_vocab, n).astype(np.int32)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(1, 9), st.integers(1, 70), st.floats(0.01, 60), st.integers(0, 999))
 def test_nll_and_divergence_are_those_of_float64(
     n: int, n_vocab: int, scale: float, seed: int

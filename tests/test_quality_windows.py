@@ -173,7 +173,7 @@ def by_chunk(tiny_model: Path) -> dict[int, WindowLogits]:
     return {n: WindowLogits(tiny_model, replace(CONFIG, chunk_size=n)) for n in (1, 13, 64, 192)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_rows_do_not_depend_on_how_they_are_asked_for(
     by_chunk: dict[int, WindowLogits], data: st.DataObject

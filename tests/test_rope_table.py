@@ -161,7 +161,7 @@ def test_one_uncovered_position_of_four_sends_the_row_to_the_stock_path(axis):
     assert hooks.rope_counters == {"lookups": 1, "fallbacks": 1, "out_of_bounds": 0}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     n_ctx=st.integers(0, 1500),
     positions=st.lists(st.integers(-3, 2000), min_size=1, max_size=40),

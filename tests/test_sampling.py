@@ -57,13 +57,13 @@ def rows(draw: st.DrawFn) -> Logits:
     return logits.astype(np.float32)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(rows(), rules)
 def test_filters_keep_what_the_rule_keeps(logits: Logits, rule: Rule) -> None:
     assert_follows_the_rule(logits, rule)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(rows(), penalized_rules, st.data())
 def test_penalties_bias_and_mask_change_the_logits_as_the_rule_says(
     logits: Logits, rule: Rule, data: st.DataObject
@@ -214,7 +214,7 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
 # Log-probabilities
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(rows(), st.integers(0, 210), st.data())
 def test_log_probabilities_are_those_of_the_raw_logits(
     logits: Logits, n: int, data: st.DataObject

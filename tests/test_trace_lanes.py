@@ -61,7 +61,7 @@ def runs(draw: st.DrawFn) -> Run:
 
 
 @given(runs())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_any_run_is_a_trace_that_readers_can_show(run: Run) -> None:
     events = list(lanes(run).events)
     check_events(events)

@@ -114,7 +114,7 @@ works = st.lists(
 
 
 @given(works, st.integers(-1000, 1000))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_busy_time_and_gaps_are_those_of_every_nanosecond(
     spans: list[tuple[int, int, str]], moved: int
 ) -> None:

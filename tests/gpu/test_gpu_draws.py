@@ -200,7 +200,7 @@ class Simulation:
             self.collect()
 
 
-@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(st.integers(0, 1 << 32))
 def test_every_token_is_the_rules_of_what_its_answer_has_seen(seed: int) -> None:
     simulation = Simulation(seed)

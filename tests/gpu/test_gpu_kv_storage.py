@@ -19,7 +19,10 @@ def storage(n_cells: int = N_CELLS, may_grow: bool = True) -> _native.testing.Kv
 
 
 @given(drawn=operations, may_grow=st.booleans())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 def test_cells_keep_what_was_written_or_copied_there(
     emulated: EmulatedGpu, drawn: list[Operation], may_grow: bool
 ) -> None:
