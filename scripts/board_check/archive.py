@@ -32,7 +32,8 @@ same value has the same one everywhere), `~` (a user's folder) and <checkout>:
 
 {removed}
 Names of users and hosts that are ordinary words (`orin`, `user`), or have one or two letters, are
-taken out in paths, addresses and where a label stands before them, and not elsewhere.
+taken out in paths, addresses and where a label stands before them, and not elsewhere. A number of
+another device, that no label shows, is not known to be one.
 
 Still in it: names of model files, versions, sizes, times, dates, the time zone's offset.
 Look at it before you send it.
