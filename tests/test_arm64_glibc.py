@@ -101,6 +101,18 @@ def test_a_library_that_a_fresh_system_may_lack_is_named(tmp_path: Path) -> None
         check(library, "readelf")
 
 
+def test_cudas_libraries_and_their_versions_are_not_the_systems(tmp_path: Path) -> None:
+    versions = tmp_path / "versions"
+    versions.write_text("libcudart.so.12 { cudaFree; };\n")
+    flags = (f"-Wl,--version-script={versions}", "-Wl,-soname,libcudart.so.12")
+    runtime = compiled(tmp_path, "int cudaFree() { return 0; }", *flags)
+    runtime.rename(tmp_path / "libcudart.so")
+    source = '#include <stdio.h>\nint cudaFree(); int f() { return puts("") + cudaFree(); }'
+    found = check(compiled(tmp_path, source, f"-L{tmp_path}", "-lcudart"), "readelf", ANY)
+    assert found["libraries"] == ["libc.so.6", "libcudart.so.12"]
+    assert [name for name in found if name.startswith("lib")] == ["libraries"]
+
+
 def test_a_file_without_versions_shows_nothing(tmp_path: Path) -> None:
     library = compiled(tmp_path, "int one() { return 1; }", "-nostdlib")
     with pytest.raises(CheckFailed, match="shows no libraries with versions"):

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from arm64_check import glibc
 from arm64_check.device_code import ARCHITECTURE, check
+from arm64_check.glibc import glibc
 from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found, run_program
 from arm64_check.toolkit import ensure_toolkit
 from orin_llm.models.names import DEFAULT_MODEL
@@ -28,10 +29,11 @@ def cuda(machine: Emulated) -> Found:
     """The first build takes an hour of a processor's time; ccache keeps what it made."""
     toolkit = ensure_toolkit(cache_dir() / "arm64")
     module = build(machine, toolkit, WORK / "cuda")
-    readelf = f"{machine.tools}readelf"
-    found = check(module, toolkit, readelf)
-    found["libraries"] = glibc.check(module, readelf, None)["libraries"]
-    return {**found, **use(machine, toolkit, WORK / "cuda")}
+    return {
+        **check(module, toolkit, f"{machine.tools}readelf"),
+        **glibc(replace(machine, module=module)),
+        **use(machine, toolkit, WORK / "cuda"),
+    }
 
 
 def build(machine: Emulated, toolkit: Path, folder: Path) -> Path:
