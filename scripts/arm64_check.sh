@@ -9,12 +9,20 @@
 # Environment: ORIN_LLM_CACHE, ORIN_LLM_MODELS, ORIN_LLM_SOURCE, CMAKE_BUILD_PARALLEL_LEVEL (programs at once).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=scripts/choose_python.sh
+source "$root/scripts/choose_python.sh"
 # shellcheck source=scripts/system_packages.sh
 source "$root/scripts/system_packages.sh"
 
 if [[ $(uname -m) == aarch64 ]]; then
     echo "error: this is an Arm machine, which needs no emulator: scripts/test.sh checks it as it is" >&2
     exit 4
+fi
+export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}
+if [[ ! -x $root/.venv/bin/orin-llm ]]; then # what is wrong with the call is told before the long build
+    own_python "$root"
+    said=$("$PROGRAM" -m arm64_check "$@" --check-call) || exit
+    [[ -z $said ]] || { echo "$said"; exit; } # --help
 fi
 mapfile -t missing < <(
     command -v qemu-aarch64 >/dev/null || echo qemu-user
@@ -23,6 +31,4 @@ mapfile -t missing < <(
 )
 install_packages "${missing[@]}" || exit 4
 [[ -x $root/.venv/bin/orin-llm ]] || "$root/scripts/build.sh"
-
-export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}
 exec "$root/.venv/bin/python" -m arm64_check "$@"

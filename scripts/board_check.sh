@@ -10,12 +10,9 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-program=$root/.venv/bin/python
-if [[ ! -x $program ]]; then
-    # shellcheck source=scripts/choose_python.sh
-    source "$root/scripts/choose_python.sh"
-    none="error: no python3: sudo apt-get install python3 python3-venv"
-    program=$(cd "$root" && choose_python && { command -v "$PYTHON" || { echo "$none" >&2; exit 1; }; }) || exit 4
-fi
+# shellcheck source=scripts/choose_python.sh
+source "$root/scripts/choose_python.sh"
+
+own_python "$root"
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}
-exec "$program" -m board_check "$@"
+exec "$PROGRAM" -m board_check "$@"

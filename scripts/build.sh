@@ -27,6 +27,13 @@ if ! { "$python" scripts/check_python.py && "$python" -m pip --version; } >/dev/
         { echo "error: no venv module. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
 fi
 
+fetch() {
+    "${pip[@]}" "$@" && return
+    echo "error: pip could not install what is needed, for the reason above. Without a network: what pip" \
+        "is to use instead of an index is set by PIP_INDEX_URL, or by PIP_FIND_LINKS and PIP_NO_INDEX=1" >&2
+    exit 1
+}
+
 # What is installed is recorded by extras, under the hash of what decides it.
 wanted=$(cat pyproject.toml setup.py | sha256sum | cut -d' ' -f1)
 record=.venv/installed-${extras:-base}
@@ -36,11 +43,11 @@ needs_install=true
 if $needs_install; then
     echo "installing the build tools" >&2
     mapfile -t build_needs < <(sed -n '/^requires = \[/,/^\]/s/^ *"\(.*\)",.*/\1/p' pyproject.toml)
-    "${pip[@]}" "${build_needs[@]}"
+    fetch "${build_needs[@]}"
 fi
 PYTHONPATH=scripts "$python" -m native.module
 if $needs_install; then
     echo "installing the Python packages" >&2
-    "${pip[@]}" --no-build-isolation --editable ".${extras:+[$extras]}"
+    fetch --no-build-isolation --editable ".${extras:+[$extras]}"
     echo "$wanted" | tee .venv/installed-base >"$record"
 fi

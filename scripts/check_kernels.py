@@ -23,17 +23,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from native.errors import BuildError
 from native.llama import ccache_environment
 from native.toolkits import find_nvcc, nvcc_version
+from orin_llm.host.toml_file import read_toml
 from orin_llm.upstream import cache_dir
 
 ARCHITECTURES = ("80", "87", "90")
@@ -124,7 +120,7 @@ def plain_name(mangled: str) -> str:
 
 def read_budgets(path: Path) -> dict[str, Budget]:
     """The budgets by the kernel's name."""
-    return {name: Budget(**values) for name, values in tomllib.loads(path.read_text()).items()}
+    return {name: Budget(**values) for name, values in read_toml(path).items()}
 
 
 def excesses(uses: list[Use], budgets: dict[str, Budget]) -> Iterator[str]:

@@ -23,3 +23,14 @@ choose_python() {
     fi
     "$PYTHON" scripts/check_python.py || exit 1
 }
+
+# own_python ROOT: sets PROGRAM to the checkout's own Python, else to what choose_python sets; ends
+# with 4 where there is none.
+own_python() {
+    PROGRAM=$1/.venv/bin/python
+    [[ ! -x $PROGRAM ]] || return 0
+    PROGRAM=$(cd "$1" && choose_python && command -v "$PYTHON") && return
+    [[ -n ${PYTHON:-} ]] || command -v python3 >/dev/null ||
+        echo "error: no python3: sudo apt-get install python3 python3-venv" >&2
+    exit 4
+}

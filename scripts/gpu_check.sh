@@ -10,8 +10,9 @@
 # Environment: PYTHON (where there is no .venv; default python3), ORIN_LLM_SOURCE, ORIN_LLM_CUDA_ARCH, ORIN_LLM_CACHE.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+# shellcheck source=scripts/choose_python.sh
+source "$root/scripts/choose_python.sh"
 
-python=$root/.venv/bin/python
-[[ -x $python ]] || python=${PYTHON:-python3}
+own_python "$root"
 export PYTHONPATH=$root:$root/scripts${PYTHONPATH:+:$PYTHONPATH}
-exec "$python" -m gpu_check "$@"
+exec "$PROGRAM" -m gpu_check "$@"

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,12 @@ def test_an_unknown_step_is_told_with_those_that_there_are(
 ) -> None:
     assert program.main(["core", "whele"]) == 2
     assert "no step 'whele': there are module, core, wheel" in capsys.readouterr().err
+
+
+def test_a_call_can_be_judged_before_anything_is_built(three: list[Step]) -> None:
+    three[0] = Step("module", "build", broken)
+    assert program.main(["module", "--check-call"]) == 0
+    assert program.main(["whele", "--check-call"]) == 2
 
 
 def test_a_failed_step_does_not_stop_the_others(
@@ -247,6 +254,7 @@ def script(folder: Path, **programs: str) -> subprocess.CompletedProcess[str]:
     """Run it where these stand-ins come before what the shell needs, and there is nothing else."""
     for name in ("bash", "dirname", "env", "id", "sh"):
         (folder / name).symlink_to(str(shutil.which(name)))
+    (folder / "python3").symlink_to(sys.executable)
     for name, text in programs.items():
         path = folder / name.replace("_", "-")
         path.write_text(f"#!/bin/sh\n{text}\n")

@@ -86,6 +86,16 @@ def test_a_package_without_a_wheel_is_named(shelf: Path) -> None:
         choose(JETPACK_6, ["top"])
 
 
+def test_an_index_that_cannot_be_reached_is_no_missing_wheel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PIP_NO_INDEX")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # nobody listens there
+    monkeypatch.setenv("PIP_RETRIES", "1")
+    with pytest.raises(CheckFailed, match="pip says"):
+        choose(JETPACK_6, ["top"])
+
+
 def test_versions_that_do_not_go_together_are_no_missing_wheel(shelf: Path) -> None:
     put(shelf, "low", version="0.9")
     put(shelf, "low")

@@ -11,7 +11,10 @@ from orin_llm.errors import UsageError
 if sys.version_info >= (3, 11):
     import tomllib
 else:
-    import tomli as tomllib
+    try:
+        import tomli as tomllib
+    except ModuleNotFoundError:  # scripts run before anything is installed: pip brings its own
+        from pip._vendor import tomli as tomllib
 
 MAX_FILE_BYTES = 1 << 20
 

@@ -40,6 +40,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("steps", nargs="*", metavar="STEP", help="default: all")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found")
+    parser.add_argument("--check-call", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
@@ -66,6 +67,7 @@ Entries = dict[str, dict[str, Any]]
 def run_steps(steps: Sequence[Step], machine: Emulated, entries: Entries) -> None:
     """Each leaves its entry: status, seconds, what was found or the error."""
     for step in steps:
+        print(f"{step.name}: {step.does} …", file=sys.stderr, flush=True)
         entries[step.name] = entry = _run(step, machine, entries)
         facts = ", ".join(f"{name} {_plain(value)}" for name, value in entry["found"].items())
         said = entry.get("error") or facts
@@ -104,6 +106,8 @@ def check(arguments: argparse.Namespace) -> int:
     steps = chosen(arguments.steps)
     if arguments.json:
         _require_writable(arguments.json)  # fails now rather than at the end
+    if arguments.check_call:
+        return 0
     machine = emulated_machine()
     version = run_program([machine.emulator[0], "--version"]).stdout.splitlines()[0]
     facts = {"commit": commit_of_checkout(), "emulator": version, "processor": PROCESSOR}

@@ -17,7 +17,7 @@ from arm64_check.steps import CheckFailed
 _PIP = Path(__file__).with_name("target_pip.py")
 _NEEDED_PIP = 23  # the first whose report is of a fixed form
 _OLDEST_GLIBC = 17  # 2.17: there are no older wheels for Arm
-NO_WHEEL = re.compile(r"No matching distribution found for (.+)")
+_NO_WHEEL = re.compile(r"No matching distribution found for (.+)")
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ def choose(system: System, requirements: Sequence[str]) -> list[Wheel]:
         ]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if done.returncode != 0:
-            if missing := NO_WHEEL.search(done.stderr):
-                raise NoWheel(missing[1])
+            if missing := without_wheel(done.stderr):
+                raise NoWheel(missing)
             said = "\n  ".join(done.stderr.strip().splitlines()[-12:])
             raise CheckFailed(f"{system.name}: {', '.join(requirements)}: pip says\n  {said}")
         return _read(json.loads(report.read_text()), _markers(system))
@@ -103,6 +103,15 @@ def _read(report: dict[str, object], markers: dict[str, str]) -> list[Wheel]:
         for item in items
     ]
     return sorted(wheels, key=lambda wheel: wheel.name.lower())
+
+
+def without_wheel(said: str) -> str:
+    """The requirement for which pip found none; "" where it says something else.
+
+    It says so of the first of all, too, where it cannot reach an index.
+    """
+    found = _NO_WHEEL.search(said)
+    return found[1] if found and "Retrying" not in said else ""
 
 
 def platforms(system: System) -> list[str]:

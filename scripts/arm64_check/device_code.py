@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from arm64_check.steps import ROOT, CheckFailed, Found, run_program
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from orin_llm.host.toml_file import read_toml
 
 ARCHITECTURE = "sm_87"
 # Of llama.cpp: what a step of a quantized model runs, whatever the model.
@@ -25,7 +20,7 @@ _RUNPATH = re.compile(r"\(RUNPATH\).*\[(.*)\]")
 
 def our_kernels() -> list[str]:
     """All that are in cuda/: scripts/check_kernels.py keeps the budgets complete."""
-    return list(tomllib.loads((ROOT / "cuda/budgets.toml").read_text()))
+    return list(read_toml(ROOT / "cuda/budgets.toml"))
 
 
 def check(module: Path, toolkit: Path, readelf: str) -> Found:

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from arm64_check.chosen_wheels import JETPACKS, NO_WHEEL, platforms
+from arm64_check.chosen_wheels import JETPACKS, platforms, without_wheel
 from arm64_check.steps import ROOT
 from arm64_check.sysroot import python_name
 from native.cleanup import remove_unused
@@ -89,9 +89,7 @@ def _install(packages: Sequence[str], folder: Path, python: str) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
-        if (missing := NO_WHEEL.search(done.stderr)) and "Retrying" not in done.stderr:
-            raise BuildError(
-                f"{missing[1]} has no wheel for aarch64: make it optional, or replace it"
-            )
+        if missing := without_wheel(done.stderr):
+            raise BuildError(f"{missing} has no wheel for aarch64: make it optional, or replace it")
         said = "\n  ".join(done.stderr.strip().splitlines()[-6:])
         raise DeviceUnavailable(f"Python packages for aarch64 cannot be had: pip says\n  {said}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import shutil
 import signal
 import sys
@@ -105,6 +106,10 @@ def main(argv: Sequence[str]) -> int:
     except OrinError as error:
         _say(f"error: {error}")
         return error.exit_code
+    except PermissionError as error:
+        _say(f"error: {error.filename} is another user's: sudo chown -R $USER"
+             f" {shlex.quote(str(arguments.out))}, or name another folder (--out)")  # fmt: skip
+        return 1
     except OSError as error:
         _say(f"error: {error.filename or arguments.out}: {error.strerror}: a folder that can be"
              " written, with room, is named by --out")  # fmt: skip
@@ -128,6 +133,8 @@ def _check(arguments: Arguments, target: Target) -> int:
         _say(f"note: {held_back[-1]}")
     only = arguments.only
     chosen = [s for s in steps if (s.name in only if only else not record.is_done(s.name))]
+    if target.is_built and "build" not in {*record.steps, *(step.name for step in chosen)}:
+        chosen = [replace(s, needs=tuple(n for n in s.needs if n != "build")) for s in chosen]
     os.environ |= {"COLUMNS": "400", "NO_COLOR": "1"}  # a name that is folded is not known
     context = Context(target.has_gpu, target.folder)
     try:

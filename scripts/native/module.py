@@ -26,12 +26,8 @@ from native.llama import (
 from native.progress import build_lock, run_logged
 from native.toolchain import Toolchain, find_toolchain, jobs
 from orin_llm.errors import OrinError
+from orin_llm.host.toml_file import read_toml
 from orin_llm.upstream import PIN, cache_dir
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION_SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -76,7 +72,7 @@ def llama_build(tools: Toolchain, cuda: CudaPlan) -> LlamaBuild:
 
 def build_facts(tools: Toolchain, cuda: CudaPlan) -> dict[str, object]:
     """What the module tells about itself (`_native.build_info()`)."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = read_toml(ROOT / "pyproject.toml")["project"]
     return {
         "version": project["version"],
         "llama_cpp": f"{PIN.package} {PIN.version}",

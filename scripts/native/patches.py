@@ -18,18 +18,14 @@ re-indented them, and not where upstream changed them. They must be found exactl
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from native.errors import BuildError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from orin_llm.errors import UsageError
+from orin_llm.host.toml_file import read_toml
 
 # Line ends and bytes that are not UTF-8 come out as they went in.
 _ENCODING = ("utf-8", "surrogateescape")
@@ -59,9 +55,9 @@ class Patch:
 def load_manifest(path: Path) -> list[Patch]:
     """Read and validate the manifest; PatchError names the entry and the key."""
     try:
-        entries = tomllib.loads(path.read_text()).get("patch", [])
-    except tomllib.TOMLDecodeError as error:
-        raise PatchError(f"{path}: {error}") from None
+        entries = read_toml(path).get("patch", [])
+    except UsageError as error:
+        raise PatchError(str(error)) from None
     patches = [_read_entry(entry, path.parent) for entry in entries]
     ids = [patch.id for patch in patches]
     for id_ in ids:
