@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from arm64_check.core import programs_run
-from arm64_check.parity import PARITY, read_report
+from arm64_check.parity import PARITY, node_ids, read_report
 from arm64_check.steps import CheckFailed
 from board_check.target import Target, check, judged
 from gpu_check.steps import ROOT, Context, Found, NotPossible, StepFailed
@@ -69,10 +69,9 @@ def parity(target: Target, context: Context) -> Found:
     scripts/arm64_check.sh runs in an emulator."""
     report = context.work / "logs" / f"{context.name}.xml"
     report.unlink(missing_ok=True)
-    tests = [f"tests/{name}.py" for names in PARITY.values() for name in names]
     options = ("-q", "-p", "no:cacheprovider", "--tb=short", "-m", "not gpu")
     done = context.run(
-        target.run_module("pytest", *options, f"--junit-xml={report}", *tests),
+        target.run_module("pytest", *options, f"--junit-xml={report}", *node_ids()),
         environ={"CUDA_VISIBLE_DEVICES": ""},
     )
     if not report.exists():
