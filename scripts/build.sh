@@ -17,6 +17,9 @@ if [[ $extras == -* ]]; then
     [[ $extras == -h || $extras == --help ]] || exit 2
     exit 0
 fi
+exec 9<scripts/build.sh # two at once would break .venv
+flock -n 9 || { echo "another build of this checkout is at work: waiting for it" >&2; flock 9; }
+
 python=.venv/bin/python
 pip=("$python" -m pip --disable-pip-version-check -qq install)
 
