@@ -6,6 +6,7 @@ from arm64_check.build import module
 from arm64_check.core import core
 from arm64_check.cuda import cuda
 from arm64_check.disassembly import disassembly
+from arm64_check.gcc11 import gcc11
 from arm64_check.glibc import glibc
 from arm64_check.greedy import greedy
 from arm64_check.instructions import instructions
@@ -21,6 +22,7 @@ STEPS = [
     Step("wheel", "build a wheel, install it and have it answer", wheel),
     Step("disassembly", "hold hot loops to vector code of the board's processor", disassembly),
     Step("glibc", "hold what the module asks of libraries against JetPack 6", glibc),
+    Step("gcc11", "build with the compiler of JetPack 6", gcc11, needs_module=False),
     Step("resolve", "let pip choose wheels for JetPack 6 and 7", resolve, needs_module=False),
     Step("stock", "hold an engine without hooks to unpatched llama.cpp", stock),
     Step("parity", "hold each hook to its reference", parity),
