@@ -32,7 +32,18 @@ def checkout(tmp_path: Path) -> Path:
     for name in (*SCRIPTS, "choose_python.sh", "system_packages.sh", "check_python.py"):
         shutil.copy(REPOSITORY / "scripts" / name, tmp_path / "scripts" / name)
     shutil.copy(REPOSITORY / "setup.py", tmp_path)
-    for name in ("bash", "sh", "dirname", "basename", "id", "cat", "sed", "sha256sum", "cut"):
+    for name in (
+        "bash",
+        "sh",
+        "dirname",
+        "basename",
+        "id",
+        "cat",
+        "sed",
+        "sha256sum",
+        "cut",
+        "flock",
+    ):
         program(tmp_path, name, f'exec {shutil.which(name)} "$@"')
     for name in ("apt-get", "sudo", "shellcheck", "chromium", "c++"):
         program(tmp_path, name, f'echo {name} "$@" >>{tmp_path}/log')
