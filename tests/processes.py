@@ -63,11 +63,12 @@ def read_some(process: subprocess.Popen[str]) -> str:
 def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
     """Press Ctrl-C; what the process still writes to stdout and stderr until it ends.
 
-    Once more after 10 s: Python itself loses one that comes while a module's import ends.
+    Once more after 30 s, in which every machine ends what it has begun to end: Python itself loses
+    one that comes while a module's import ends.
     """
     process.send_signal(signal.SIGINT)
     try:
-        return process.communicate(timeout=10)
+        return process.communicate(timeout=30)
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGINT)
         return process.communicate(timeout=60)

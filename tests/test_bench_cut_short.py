@@ -6,12 +6,12 @@ import csv
 import io
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
 from bench_support import children, run_bench
 from processes import CLI, interrupt, start
+from stats_support import until
 
 LONG_BEHIND_SHORT = ("-p", "8", "-n", "2,2000", "-r", "9", "--warmup", "0", "-t", "1")
 
@@ -81,10 +81,7 @@ def test_ctrl_c_ends_all_processes_and_prints_no_result(needs_stock: None, smoll
     assert process.returncode == 130
     assert out == "" and "Traceback" not in err
     assert len(peers) == 1
-    deadline = time.monotonic() + 10
-    while any(map(is_running, peers)) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(map(is_running, peers))
+    until(lambda: not any(map(is_running, peers)), "the peers' end")
 
 
 def is_running(pid: int) -> bool:

@@ -13,6 +13,7 @@ from gguf_bytes import tiny_llama_bytes
 from load_support import make_cold, write_large_model
 from models_support import write_split_model
 from processes import CLI, interrupt, run, start
+from stats_support import until
 from typer.testing import CliRunner
 
 from orin_llm.bench.distribution import Spread
@@ -145,10 +146,7 @@ def test_ctrl_c_ends_the_process_that_starts(model: Path) -> None:
     out, err = interrupt(process)
     assert (process.returncode, out) == (130, "") and "Traceback" not in err
     assert err.splitlines()[-1] == "interrupted: 0 of 2 workloads are printed"
-    deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() for pid in peers) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not any(Path(f"/proc/{pid}").exists() for pid in peers)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in peers), "its end")
 
 
 def test_a_model_that_changes_between_two_starts_is_an_error(model: Path) -> None:
