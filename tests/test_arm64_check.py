@@ -206,9 +206,9 @@ def test_what_doctor_misses_fails_and_what_hurts_does_not() -> None:
 
 
 def test_a_peer_whose_test_is_skipped_is_no_peer(tmp_path: Path) -> None:
-    assert "bit_for_bit" in str(stock(machine(tmp_path, "echo '1 passed in 2 s'"))["test"])
+    assert "bit_for_bit" in str(stock(machine(tmp_path, "echo '2 passed in 2 s'"))["tests"])
     with pytest.raises(CheckFailed, match="expected that tests/test_engine_stock.py"):
-        stock(machine(tmp_path, "echo '1 skipped in 2 s'"))
+        stock(machine(tmp_path, "echo '1 passed, 1 skipped in 2 s'"))
 
 
 def test_tests_that_report_nothing_are_a_failure(

@@ -20,12 +20,13 @@ PARITY: Mapping[str, Sequence[str]] = {
         "test_paged_attention",
         "test_engine_paged_models",
         "test_engine_paged_windows",
+        "test_quality_windows",
         "test_quality_golden::test_float_weights_have_the_tools_perplexity",
     ),
     "sampling": ("test_sampling", "test_sampling_draws", "test_sampling_digests"),
     "KV cache": ("test_kv_storage", "test_kv_types"),
     "loader": ("test_loader_load", "test_loader_reader", "test_loader_not_finite"),
-    "imatrix": ("test_imatrix_collect",),
+    "imatrix": ("test_imatrix_collect", "test_imatrix_resume"),
     "quantizers": ("test_quantize_digests",),
 }
 
