@@ -125,6 +125,18 @@ def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
     assert not said.out
 
 
+def test_to_see_whether_a_result_can_be_written_leaves_what_is_there(
+    three: list[Step], tmp_path: Path
+) -> None:
+    empty, link = tmp_path / "empty", tmp_path / "link"
+    empty.touch()
+    link.symlink_to(empty)
+    for path in (empty, link):
+        assert program.main(["--check-call", "--json", str(path)]) == 0
+    assert link.is_symlink() and empty.exists()
+    assert program.main(["--check-call", "--json", str(tmp_path)]) == 2
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interruption_is_told_and_what_was_found_is_kept(
     three: list[Step], tmp_path: Path, capsys: pytest.CaptureFixture[str], number: signal.Signals

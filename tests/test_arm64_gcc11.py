@@ -40,7 +40,20 @@ def test_the_build_gets_the_compiler_by_name_and_what_is_built_is_held_to_rules(
     assert found == {"compiler": "g++ 11.3.0", "module": "_native.so"}
 
 
-def test_a_warning_ends_the_step(tmp_path: Path, compilers: list[Path]) -> None:
+def test_a_warning_is_an_error_of_the_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[object] = []
+    monkeypatch.setattr(step, "build_variant", lambda *arguments: built.extend(arguments))
+    monkeypatch.setattr(step, "plan_cuda", lambda: None)
+    monkeypatch.setattr(step, "run_build", lambda build: build() or 1)
+    monkeypatch.setattr("sys.argv", ["gcc11", str(tmp_path / "module.so")])
+    assert step.main() == 1
+    options = {"CMAKE_COMPILE_WARNING_AS_ERROR": "ON"}
+    assert built == ["gcc11", None, options, tmp_path / "module.so"]
+
+
+def test_a_build_that_fails_ends_the_step(tmp_path: Path, compilers: list[Path]) -> None:
     with pytest.raises(CheckFailed, match="unused variable"):
         step.gcc11(machine(tmp_path, "echo 'error: unused variable [-Werror]' >&2; exit 1"))
 

@@ -8,14 +8,6 @@ from typing import Any
 
 from orin_llm.errors import UsageError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    try:
-        import tomli as tomllib
-    except ModuleNotFoundError:  # scripts run before anything is installed: pip brings its own
-        from pip._vendor import tomli as tomllib
-
 MAX_FILE_BYTES = 1 << 20
 
 
@@ -38,9 +30,21 @@ def parse_toml(content: bytes, where: str) -> dict[str, Any]:
     if len(content) > MAX_FILE_BYTES:
         raise UsageError(f"{where} is too long: at most {MAX_FILE_BYTES} bytes are read")
     try:
-        tables: dict[str, Any] = tomllib.loads(content.decode())
-        return tables
+        return _loads(content.decode())
     except UnicodeDecodeError as error:
         raise UsageError(f"{where} is not UTF-8: byte {error.start}") from error
     except (ValueError, RecursionError) as error:  # also a number of too many digits
         raise UsageError(f"{where} is not TOML: {error}") from error
+
+
+def _loads(text: str) -> dict[str, Any]:
+    # Here, not above: scripts begin under a Python into which nothing was installed.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        try:
+            import tomli as tomllib
+        except ModuleNotFoundError:
+            from pip._vendor import tomli as tomllib
+    tables: dict[str, Any] = tomllib.loads(text)
+    return tables

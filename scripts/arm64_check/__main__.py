@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import json
+import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -123,9 +126,10 @@ def check(arguments: argparse.Namespace) -> int:
 
 def _require_writable(path: Path) -> None:
     try:
-        with path.open("ab") as file:
-            if not file.tell():
-                path.unlink()
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
     except OSError as error:
         raise UsageError(f"--json {path} cannot be written: {error.strerror}") from None
 

@@ -84,4 +84,4 @@ def wrong_path(dynamic: str, libraries: Path) -> Iterable[str]:
 
 def _is(kernel: str, mangled: str) -> bool:
     """A name in a mangled one stands behind its length, and its template's arguments follow."""
-    return f"{len(kernel)}{kernel}" in mangled
+    return re.search(rf"(?<!\d){len(kernel)}{kernel}", mangled) is not None

@@ -175,7 +175,7 @@ def _open_record(arguments: Arguments, target: Target) -> Record:
 
 def _finish(target: Target, record: Record, summary: str) -> None:
     """Write the archive and say where it is."""
-    redactor = Redactor(_secrets(target), read_vocabulary(ROOT))
+    _say("writing the archive")
     texts = {"SUMMARY.txt": f"{summary}\n", "record.json": record.path.read_text()}
     sources = {
         "collected": _files(target.collected),
@@ -183,6 +183,10 @@ def _finish(target: Target, record: Record, summary: str) -> None:
         "logs": _files(target.folder / "logs"),
         "gpu_check": _files(ROOT / "build/gpu_check/logs") if target.has_gpu else [],
     }
+    files = [path for paths in sources.values() for path in paths]
+    raw = "\n".join(path.read_text(errors="replace") for path in files)
+    secrets = keep(target.folder / _SECRETS, _secrets(target), raw)
+    redactor = Redactor(secrets, read_vocabulary(ROOT))
     archive = write_archive(target.folder, texts, sources, redactor)
     _print(redactor.redact(summary))
     _print("")
@@ -192,7 +196,7 @@ def _finish(target: Target, record: Record, summary: str) -> None:
 
 
 def _secrets(target: Target) -> list[Secret]:
-    """Of this call and of those before, which another user or shell may have made."""
+    """What this user and this shell can know of the machine; others' calls knew other things."""
     folders = {ROOT: "<checkout>"}
     if not target.folder.is_relative_to(ROOT):
         folders[target.folder] = "<out>"
@@ -201,7 +205,7 @@ def _secrets(target: Target) -> list[Secret]:
     found = read_identity(target.root, ROOT, folders)
     if target.root != Path("/"):
         found += read_identity(Path("/"), ROOT, folders)
-    return keep(target.folder / _SECRETS, found)
+    return found
 
 
 def _files(folder: Path) -> list[Path]:

@@ -12,8 +12,9 @@ from functools import cached_property
 from board_check.secret import PLACEHOLDER, Secret
 
 _SEPARATED = ("path", "ip", "email")  # without their marks other text is written like them
+_BORDERS = {"path": ("", r"(?![^\W_])"), "ip": (r"(?<![0-9])(?<![0-9]\.)", r"(?!\.?[0-9])")}
 _FEWEST = 8  # characters that are searched within others; of digits alone
-_FEWEST_DIGITS = 10
+_FEWEST_DIGITS, _FEWEST_DIFFERENT = 10, 4
 _FEWEST_BYTES = 6  # of a value that is searched as its bytes
 
 
@@ -42,18 +43,21 @@ class _Squeezed:
 
     def has(self, secret: Secret) -> bool:
         value = secret.value.strip()
-        data = value.encode()
+        data = value.encode(errors="replace")
         if len(data) >= _FEWEST_BYTES and (
             any(form in self.bare for form in _in_hex(value))
             or any(form in self.base64 for form in _in_base64(data))
         ):
             return True
-        if secret.is_name or not secret.is_sure:
+        bare = _bare(value.lower())
+        few = bare.isdecimal() and len(set(bare)) < _FEWEST_DIFFERENT
+        if secret.is_name or not secret.is_sure or few:
             word = rf"(?<![^\W_]){re.escape(value)}(?![^\W_])"
             return re.search(word, self.written, re.IGNORECASE) is not None
         if secret.kind in _SEPARATED:
-            return "".join(value.lower().split()) in self.dense
-        bare = _bare(value.lower())
+            folded = r"\s*".join(map(re.escape, "".join(value.split())))
+            before, after = _BORDERS.get(secret.kind, ("", ""))
+            return re.search(before + folded + after, self.written, re.IGNORECASE) is not None
         fewest = _FEWEST_DIGITS if bare.isdecimal() else _FEWEST
         return len(bare) >= fewest and bare in self.bare
 
@@ -64,7 +68,8 @@ def _bare(text: str) -> str:
 
 
 def _in_hex(value: str) -> Iterator[str]:
-    for data in {value.encode(), value.lower().encode(), value.upper().encode()}:
+    for text in {value, value.lower(), value.upper()}:
+        data = text.encode(errors="replace")
         yield data.hex()
         yield data[::-1].hex()
 

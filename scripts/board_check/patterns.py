@@ -15,7 +15,7 @@ def _pattern(kind: str, text: str, meant: Callable[[Found], bool] = lambda found
     return Pattern(kind, re.compile(text, re.IGNORECASE), meant)
 
 
-_OCTET = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
+_OCTET = r"(?:25[0-5]|2[0-4][0-9]|[01]?[0-9]?[0-9])"
 _HEX = "[0-9a-f]"
 _LETTER = r"(?<![^\W_])"  # none before
 _UUID = rf"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"

@@ -17,7 +17,7 @@ _WITH_MODEL = ("build", "model")
 def all_steps(target: Target) -> list[Step]:
     """With guesses of their times on a board; what cannot be run takes none.
 
-    The first build takes 12 minutes, and is never put off: the next call goes on with it.
+    The first build takes much longer, and is never put off: the next call goes on with it.
     """
     on_gpu = int(target.has_gpu)
     on_board = int(target.is_jetson)

@@ -24,7 +24,7 @@ _ONE = {**dict.fromkeys("nr", FOLD), **dict.fromkeys("tabfv0", " "), "e": "\x1b"
 _OCTET = re.compile(r"\\x(..)|%(..)|\\(...)")
 _HEX_RUN = re.compile(r"(?:0x)?[0-9a-f]{2}(?:[\s:,;._-]{0,3}(?:0x)?[0-9a-f]{2}){2,}", re.IGNORECASE)
 _HEX_DIGIT = re.compile(r"0x|(.)", re.IGNORECASE)
-_BASE64_RUN = re.compile(r"[a-z0-9_+/-]{4,}(?:\n[a-z0-9_+/-]{4,})*", re.IGNORECASE)
+_BASE64_RUN = re.compile(r"[A-Za-z0-9_+/-]{4,}(?:\n[A-Za-z0-9_+/-]{4,})*")
 
 
 @dataclass(frozen=True)

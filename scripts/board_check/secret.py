@@ -38,6 +38,7 @@ _SEPARATED = r"(?:[\s:,._-]|0x){0,4}"  # characters of a number
 _PREFIX = re.compile(r"^(?:0x|(?:naa|eui|uuid)\.)", re.IGNORECASE)
 _BYTES = re.compile("(?:[0-9a-f]{2})+", re.IGNORECASE)
 _FEWEST = 3  # characters of a name that is looked for wherever it stands
+_FEWEST_DIGITS, _FEWEST_DIFFERENT = 10, 4  # of a number that may have marks between them
 _SURE = 8  # characters of a number that is looked for within longer words, too
 _JUNK = re.compile(
     r"[0\W_]*|none|null|n/?a|unknown|default string|not (?:specified|applicable|available).*"
@@ -80,7 +81,7 @@ class Secret:
         """An expression for it in a reading, ignoring case."""
         forms = {_folded(unicodedata.normalize(form, self.value)) for form in ("NFC", "NFD")}
         digits = re.sub(r"[\W_]", "", _PREFIX.sub("", self.value))
-        if self.kind in _NUMBERS and len(digits) >= _SURE and digits.isascii():
+        if self.kind in _NUMBERS and digits.isascii() and _is_told_apart(digits):
             forms.add(_SEPARATED.join(digits))
             if _BYTES.fullmatch(digits):  # the last one first, too
                 forms.add(_SEPARATED.join(re.findall("..", digits)[::-1]))
@@ -101,14 +102,23 @@ class Secret:
         return ("", "") if self.is_sure else (r"(?<![^\W_])", r"(?![^\W_])")
 
 
+def _is_told_apart(digits: str) -> bool:
+    """With marks between them; columns of figures are written like a number of few digits."""
+    if digits.isdecimal():
+        return len(digits) >= _FEWEST_DIGITS and len(set(digits)) >= _FEWEST_DIFFERENT
+    return len(digits) >= _SURE
+
+
 def _folded(text: str) -> str:
     """With breaks between its characters; any white space stands for any other."""
     words = (_BREAK.join(map(re.escape, word)) for word in text.split())
     return r"[\s_+]+".join(words)
 
 
-def keep(path: Path, secrets: Sequence[Secret]) -> list[Secret]:
+def keep(path: Path, secrets: Sequence[Secret], raw: str) -> list[Secret]:
     """These and those that the file has; it has them all afterwards, for its owner alone.
+
+    A password or token is only written down where `raw`, what was found, has it anyway.
 
     Raises:
         OrinError: it cannot be understood.
@@ -122,5 +132,6 @@ def keep(path: Path, secrets: Sequence[Secret]) -> list[Secret]:
     every = list(dict.fromkeys([*kept, *secrets]))
     with replacing(path) as part:
         part.chmod(0o600)
-        part.write_text(json.dumps([astuple(one) for one in every]))
+        lasting = [one for one in every if one.kind != "token" or one.value in raw]
+        part.write_text(json.dumps([astuple(one) for one in lasting]))
     return every

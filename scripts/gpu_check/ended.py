@@ -27,7 +27,9 @@ def end(number: int, frame: FrameType | None) -> None:
 def held() -> Iterator[None]:
     """Within the block none asks; one that came then asks at its end. For the main thread only."""
     came: list[int] = []
-    with handled(lambda number, frame: came.append(number)):
-        yield
-    for number in came:
-        signal.raise_signal(number)
+    try:
+        with handled(lambda number, frame: came.append(number)):
+            yield
+    finally:
+        for number in came:
+            signal.raise_signal(number)

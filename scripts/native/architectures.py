@@ -26,7 +26,7 @@ def is_jetson() -> bool:
 def visible_gpus() -> set[int]:
     """Compute capabilities times ten, such as 89, as nvidia-smi tells them.
 
-    None where the choice does not depend on them.
+    Empty where the choice does not depend on them.
 
     Raises:
         BuildError: nvidia-smi does not answer.
@@ -39,7 +39,10 @@ def visible_gpus() -> set[int]:
             ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"], _SMI_TIMEOUT_S
         ).stdout
     except OSError as error:
-        raise BuildError(f"no NVIDIA GPU can be used here: {error}") from None
+        raise BuildError(
+            f"no NVIDIA GPU can be used here: {error} (to build for another machine set"
+            f" ORIN_LLM_CUDA_ARCH, such as {_FOR_AN_ORIN} for an Orin)"
+        ) from None
     found = re.findall(r"^(\d+)\.(\d)$", said, re.MULTILINE)
     return {int(major) * 10 + int(minor) for major, minor in found}
 
