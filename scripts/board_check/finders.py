@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
-from board_check.reading import Reading, dumped, unescaped
+from board_check.reading import Reading, unescaped
 from board_check.secret import Secret
 
 
@@ -27,7 +27,7 @@ class Hit:
 
 
 class Ways:
-    """A text, and all the ways to read it, each made when it is asked for."""
+    """A text, and the ways to read it, made when they are asked for."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -35,10 +35,6 @@ class Ways:
     @cached_property
     def unescaped(self) -> list[Reading]:
         return unescaped(self.text)
-
-    @cached_property
-    def all(self) -> list[Reading]:
-        return [*self.unescaped, *dumped(self.unescaped[0])]
 
 
 class Finder(Protocol):
@@ -69,7 +65,7 @@ class Known:
         self._expression = re.compile("|".join(parts) or "(?!)", re.IGNORECASE)
 
     def find(self, ways: Ways) -> Iterator[Hit]:
-        for reading in ways.all:
+        for reading in ways.unescaped:
             for found in self._expression.finditer(reading.text):
                 secret = self._meant(found)
                 yield Hit(*reading.span(*found.span()), secret.kind, secret.value, secret.instead)

@@ -106,13 +106,6 @@ def _tells(found: Found) -> bool:
 
 _SEP = r"\\?[\"']?[ \t\x1c]*[:=][ \t\x1c]*\\?[\"']?"  # as in JSON within a text, too
 PATTERNS = (
-    # Nothing that is collected needs a dump; a value in one is folded, swapped, and there twice.
-    _pattern(
-        "dump",
-        r"(?m)^(?P<value>(?:0[0-9a-f]{5,15}:?(?:[ \t]+(?:[0-9a-f]{2}|[0-9a-f]{4}|[0-7]{3}|[0-7]{6}|"
-        r"[0-9a-f]{8}|[0-9a-f]{16})){2,}(?![^\s])|0[0-7]{6}(?:[ \t]+(?:\\?\S|[0-7]{3})){3,}[ \t]*$"
-        r"|[0-9a-f]{2}:(?: (?:[0-9a-f]{2}|XX)){8}).*)",
-    ),
     _pattern("token", r"(?<=://)(?P<value>[^\s/\"'<>]+)(?=@)"),
     _pattern(
         "token",

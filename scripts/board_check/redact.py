@@ -12,7 +12,6 @@ from itertools import groupby
 from board_check.finders import Finder, Hit, Known, Ways
 from board_check.patterns import PATTERNS, kind_of_key
 from board_check.secret import PLACEHOLDER, Secret
-from board_check.tables import Columns
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+\w.]+|[{}\[\]:,]|\s+')
 _MOST_NESTED = 8  # JSON in strings of JSON
@@ -37,7 +36,6 @@ class Redactor:
         self._unchanged: set[str] = set()  # JSON has the same keys and words again and again
         self._exact = Known(secret for secret in self.secrets if not secret.is_name)
         self._finders: Sequence[Finder] = (
-            Columns(),  # first: it needs whole tables
             self._exact,
             *PATTERNS,
             Known(secret for secret in self.secrets if secret.is_name),

@@ -27,7 +27,6 @@ KINDS = {
     "id": "the system's own id",
     "token": "passwords and tokens",
     "path": "folders of users, of the checkout and of models",
-    "dump": "lines of dumps of bytes",
 }
 NAMES = ("host", "user", "name", "ssid")  # are words of a language, or look like one
 # What is put in.
