@@ -164,7 +164,7 @@ def make_checkout(folder: Path, board: boards.Jetson | None = None) -> Checkout:
     scripts.mkdir(parents=True)
     for name in ("board_check.sh", "choose_python.sh", "check_python.py", "system_packages.sh"):
         shutil.copy(ROOT / "scripts" / name, scripts)
-    for name in ("board_check", "gpu_check"):
+    for name in ("board_check", "checking"):
         shutil.copytree(ROOT / "scripts" / name, scripts / name)
     for name in ("orin_llm", "docs", "README.md", "scripts/native", "scripts/arm64_check"):
         if (ROOT / name).exists():

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from stepping import step_probe
 
-from gpu_check.float_model import write_floats
+from checking.float_model import write_floats
 from orin_llm.engine import Engine, EngineConfig, Hooks, Request, SamplingParams
 
 GOLDEN = json.loads(

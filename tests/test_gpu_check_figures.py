@@ -11,6 +11,7 @@ from gpu_check_results import PREFILL, entry, pair, steps
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checking.steps import StepFailed
 from gpu_check import checks
 from gpu_check.checks import read_junit
 from gpu_check.figures import CUBLAS, OURS, PAGES, pairs, path_choices
@@ -19,7 +20,7 @@ from gpu_check.growth import growth_of
 from gpu_check.mps import find_percentage
 from gpu_check.perplexity import figures as figures_of_comparison
 from gpu_check.report import markdown, summary
-from gpu_check.steps import Context, StepFailed
+from gpu_check.steps import Context
 from gpu_check.trace import idle_between, read_trace
 
 
@@ -41,8 +42,10 @@ def test_deviation_is_relative_to_the_mean() -> None:
     assert growth_of([9.0, 11.0] * 50)["deviation"] == pytest.approx(0.1)
 
 
-def texts(*ids: list[int], gaps: float = 1.0) -> dict[str, Any]:
-    return {"device": "x", "texts": [{"ids": one, "gaps": [gaps] * len(one)} for one in ids]}
+def texts(*ids: list[int], gap: float = 1.0) -> dict[str, Any]:
+    likeliest = [0.0, -gap]
+    written = [{"ids": one, "logprobs": [likeliest] * len(one)} for one in ids]
+    return {"device": "x", "texts": written}
 
 
 def test_equal_texts_agree() -> None:
@@ -52,7 +55,7 @@ def test_equal_texts_agree() -> None:
 
 @pytest.mark.parametrize(("gap", "agrees"), [(TIE, True), (TIE * 1.1, False)])
 def test_texts_may_only_part_where_two_tokens_are_as_likely(gap: float, agrees: bool) -> None:
-    found = compare(texts([1, 2, 3], [5, 6, 7], gaps=gap), texts([1, 2, 3], [5, 9, 9]))
+    found = compare(texts([1, 2, 3], [5, 6, 7], gap=gap), texts([1, 2, 3], [5, 9, 9]))
     assert found["equal"] == 1 and found["agrees"] is agrees
     assert found["differences"] == [{"prompt": 1, "place": 1, "gap": gap, "tie": agrees}]
 
@@ -164,7 +167,7 @@ def test_engines_are_tested_without_the_default_model_where_it_is_not(
 
     monkeypatch.setattr(checks, "pytest", run)
     monkeypatch.setattr(checks, "default_model", lambda: pulled)
-    found = checks.engine_tests(Context(True, Path()))
+    found = checks.engine_tests(Context(Path()))
     assert found == {"tests": 1, "left_out": left_out}
     assert given == ["tests/gpu", *(["-k"] if left_out else []), *left_out]
 

@@ -16,8 +16,9 @@ import pytest
 from fakes.cuda.driver import compile_driver
 from processes import environment
 
+from checking.steps import StepFailed
 from gpu_check.checks import SLOW_TESTS, kernel_tests, sanitizer
-from gpu_check.steps import Context, StepFailed
+from gpu_check.steps import Context
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = Path(__file__).parent / "fakes/gpu_check"
@@ -182,7 +183,7 @@ def sanitized(
     monkeypatch.setenv("PATH", f"{FAKES}:{os.environ['PATH']}")
     for name, value in (("SAYS", says), ("STATUS", str(status)), ("LOG", str(folder / "log"))):
         monkeypatch.setenv(f"FAKE_SANITIZER_{name}", value)
-    return sanitizer(tool, Context(True, folder, tool, time.monotonic() + 60))
+    return sanitizer(tool, Context(folder, tool, time.monotonic() + 60))
 
 
 @pytest.mark.parametrize("tool", SUMMARIES)

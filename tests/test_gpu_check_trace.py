@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gpu_check.steps import Context, StepFailed
+from checking.steps import StepFailed
+from gpu_check.steps import Context
 from gpu_check.trace import build_tracer, cuda_folder, read_trace
 from native.errors import BuildError
 
@@ -35,7 +36,7 @@ def tracer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     command = ["c++", "-std=c++17", "-shared", "-fPIC", f"-I{cuda_folder() / 'include'}"]
     command += [str(FAKE), "-o", str(folder / "libcupti.so")]
     subprocess.run(command, check=True)
-    return build_tracer(Context(True, folder, "trace", time.monotonic() + 120)), folder
+    return build_tracer(Context(folder, "trace", time.monotonic() + 120)), folder
 
 
 def traced(tracer: tuple[Path, Path], file: Path, **variables: str) -> str:
@@ -78,4 +79,4 @@ def test_without_cupti_it_is_said_to_be_unmeasured(
     nvcc.chmod(0o755)
     monkeypatch.setenv("PATH", f"{nvcc.parent}:{os.environ['PATH']}")
     with pytest.raises(StepFailed, match=rf"unmeasured: no CUPTI .* below {tmp_path}"):
-        build_tracer(Context(True, tmp_path, "trace", time.monotonic() + 60))
+        build_tracer(Context(tmp_path, "trace", time.monotonic() + 60))

@@ -17,8 +17,8 @@ from typing import Any
 from arm64_check.machine import PROCESSOR, emulated_machine
 from arm64_check.plan import STEPS
 from arm64_check.steps import CheckFailed, Emulated, Step, run_program
-from gpu_check.ended import Ended, end
-from gpu_check.machine import commit_of_checkout
+from checking.checkout import commit_of_checkout
+from checking.ended import Ended, end
 from native.errors import BuildError
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.disk import replacing

@@ -10,10 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from arm64_check.steps import WORK, CheckFailed, Emulated, Found, run_program
+from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found, run_program
 from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.models.store import resolve
 
+_GOLDEN = ROOT / "calibration/greedy_smollm2.json"
 TIE = 1e-3  # log-probabilities of the likeliest two so near: either may be the first
 # So many tokens may differ only at a tie. Where weights are quantized, activations are rounded to
 # 8 bits: a last bit that differs moves log-probabilities by 0.2, on one machine with and without
@@ -28,7 +29,7 @@ def greedy(machine: Emulated) -> Found:
 
     Each text here, there, and there without our hooks.
     """
-    from gpu_check.float_model import write_floats  # needs what the build makes
+    from checking.float_model import write_floats  # needs what the build makes
 
     run_program([sys.executable, "-m", "orin_llm.cli", "models", "pull", DEFAULT_MODEL])
     model = resolve(DEFAULT_MODEL)
@@ -44,14 +45,20 @@ def greedy(machine: Emulated) -> Found:
 
 
 def _texts(machine: Emulated, model: Path, n_prompts: int, n_tokens: int) -> dict[str, Found]:
-    def child(hooks: str) -> list[str]:
-        arguments = (str(model), str(n_prompts), str(n_tokens), hooks)
-        return ["-m", "arm64_check.greedy_child", *arguments]
+    golden = json.loads(_GOLDEN.read_text(encoding="utf-8"))["texts"][:n_prompts]
+    # One thread: under emulation several wait for each other longer than they compute.
+    asked = {
+        "model": str(model), "prompts": [text["prompt_tokens"] for text in golden],
+        "tokens": n_tokens, "threads": 1, "gaps": True,
+    }  # fmt: skip
 
-    here = json.loads(run_program([sys.executable, *child("all")]).stdout)
+    def child(hooks: str) -> list[str]:
+        return ["-m", "checking.greedy_child", json.dumps({**asked, "hooks": hooks})]
+
+    here = json.loads(run_program([sys.executable, *child("all")]).stdout)["texts"]
     with ThreadPoolExecutor(2) as pool:
         done = pool.map(machine.run, map(child, ("all", "none")))
-        there, stock = (json.loads(one.stdout) for one in done)
+        there, stock = (json.loads(one.stdout)["texts"] for one in done)
     return {
         PEERS[0]: compare(here, there),
         PEERS[1]: compare(stock, there),

@@ -24,11 +24,11 @@ from board_check.redact import Redactor
 from board_check.secret import Secret, keep
 from board_check.target import PROGRAM, Target, find_target
 from board_check.vocabulary import read_vocabulary
-from gpu_check.ended import Ended, end
-from gpu_check.machine import commit_of_checkout
-from gpu_check.record import Record, read_record
-from gpu_check.run import Run
-from gpu_check.steps import ROOT, Context
+from checking.checkout import ROOT, commit_of_checkout
+from checking.ended import Ended, end
+from checking.record import Record, read_record
+from checking.run import Run
+from checking.steps import Context
 from orin_llm.errors import OrinError, UsageError
 from orin_llm.host.disk import require_space
 from orin_llm.host.locking import file_lock
@@ -136,10 +136,9 @@ def _check(arguments: Arguments, target: Target) -> int:
     if target.is_built and "build" not in {*record.steps, *(step.name for step in chosen)}:
         chosen = [replace(s, needs=tuple(n for n in s.needs if n != "build")) for s in chosen]
     os.environ |= {"COLUMNS": "400", "NO_COLOR": "1"}  # a name that is folded is not known
-    context = Context(target.has_gpu, target.folder)
+    context = Context(target.folder)
     try:
-        with Run(record, context, arguments.minutes * 60, _say, PROGRAM) as run:
-            run.steps(chosen)
+        Run(record, context, arguments.minutes * 60, _say, PROGRAM).steps(chosen)
     finally:
         with handled(_ignore, ignored_too=True):
             _finish(target, record, checklist(steps, record.steps, held_back))

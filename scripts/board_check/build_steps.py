@@ -12,7 +12,8 @@ from arm64_check.core import programs_run
 from arm64_check.parity import PARITY, node_ids, read_report
 from arm64_check.steps import CheckFailed
 from board_check.target import Target, check, judged
-from gpu_check.steps import ROOT, Context, Found, NotPossible, StepFailed
+from checking.checkout import ROOT
+from checking.steps import Context, Found, NotPossible, StepFailed
 from native.toolchain import NATIVE_FLAGS
 
 _INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from board_check.target import PROGRAM
-from gpu_check.steps import Step
+from checking.steps import Context, Step
 
 _NOT_RUN = ("dropped", "skipped", "interrupted")
 
@@ -18,7 +18,9 @@ def verdict(entry: dict[str, Any] | None) -> str:
     return "passed" if entry["status"] == "done" else "failed"
 
 
-def checklist(steps: Sequence[Step], found: dict[str, Any], restrictions: Sequence[str]) -> str:
+def checklist(
+    steps: Sequence[Step[Context]], found: dict[str, Any], restrictions: Sequence[str]
+) -> str:
     """A line for each step; below it what is not so, and what to do."""
     lines = [f"note      {line}" for line in restrictions]
     for step in steps:
@@ -36,7 +38,7 @@ def _is_left(entry: dict[str, Any] | None) -> bool:
     return verdict(entry) == "not run" and (entry is None or entry["status"] != "skipped")
 
 
-def _of_step(step: Step, entry: dict[str, Any] | None) -> Iterator[str]:
+def _of_step(step: Step[Context], entry: dict[str, Any] | None) -> Iterator[str]:
     word = verdict(entry)
     head = f"{word:8}  {step.name:8}  "
     if entry is None:

@@ -11,7 +11,7 @@ from typing import Any
 from arm64_check.build import FEATURES
 from board_check.target import Target, check, judged
 from board_check.tegrastats import recording, what_lines_say
-from gpu_check.steps import Context, Found, NotPossible, StepFailed
+from checking.steps import Context, Found, NotPossible, StepFailed
 from orin_llm.device.board import read_board
 from orin_llm.device.caps import read_caps
 from orin_llm.device.clocks import reaches

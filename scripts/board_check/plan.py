@@ -8,13 +8,13 @@ from board_check.build_steps import build, core, gpu_tests, greedy, parity
 from board_check.machine_steps import doctor, facts, idle, monitor, setup
 from board_check.speed_steps import bench, large, model, trace
 from board_check.target import Target
-from gpu_check.steps import Step
+from checking.steps import Context, Step
 
 _BUILT = ("build",)
 _WITH_MODEL = ("build", "model")
 
 
-def all_steps(target: Target) -> list[Step]:
+def all_steps(target: Target) -> list[Step[Context]]:
     """With guesses of their times on a board; what cannot be run takes none.
 
     The first build takes much longer, and is never put off: the next call goes on with it.

@@ -8,7 +8,8 @@ from typing import Any
 
 from board_check.target import Target, check, judged
 from board_check.tegrastats import recording, what_lines_say
-from gpu_check.steps import Context, Found, NotPossible, StepFailed, default_model
+from checking.checkout import default_model
+from checking.steps import Context, Found, NotPossible, StepFailed
 from orin_llm.host.memory import read_memory
 from orin_llm.models.names import DEFAULT_MODEL
 

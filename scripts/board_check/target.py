@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_check.steps import ROOT, Found, StepFailed
+from checking.checkout import ROOT
+from checking.steps import Found, StepFailed
 from orin_llm.device.board import read_board
 from orin_llm.device.gpu import find_gpus
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from board_check.target import Target, check
-from gpu_check.command import started
+from checking.command import started
 from orin_llm.device.board import read_board
 from orin_llm.device.clocks import reaches
 from orin_llm.device.reading import Reading

@@ -12,13 +12,15 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from gpu_check.ended import Ended, end
-from gpu_check.machine import commit_of_checkout, missing_packages, require_gpu, set_environment
+from checking.checkout import ROOT, commit_of_checkout
+from checking.ended import Ended, end
+from checking.record import Record, read_record
+from checking.run import Run
+from gpu_check.machine import missing_packages, require_gpu, set_environment
 from gpu_check.plan import all_steps
-from gpu_check.record import Record, read_record
+from gpu_check.proxy import Proxy
 from gpu_check.report import markdown, summary
-from gpu_check.run import Run
-from gpu_check.steps import REHEARSAL, ROOT, SHAPES, Context, Sizes, Step
+from gpu_check.steps import REHEARSAL, SHAPES, Context, Sizes, Step
 from orin_llm.errors import DeviceUnavailable, OrinError, UsageError
 from orin_llm.host.signals import handled
 
@@ -115,10 +117,13 @@ def check(arguments: Arguments) -> int:
         }
     )
     record.write()
-    context = Context(on_gpu, ROOT / "build/gpu_check", sizes=Sizes() if on_gpu else REHEARSAL)
+    sizes = Sizes() if on_gpu else REHEARSAL
     try:
-        with Run(record, context, arguments.minutes * 60, _say) as run:
-            run.steps(steps)
+        with Proxy(record, _say) as proxy:
+            context = Context(
+                ROOT / "build/gpu_check", on_gpu=on_gpu, sizes=sizes, proxy=proxy.environ
+            )
+            Run(record, context, arguments.minutes * 60, _say, PROGRAM).steps(steps)
     finally:
         print(summary(record.data))
         _say(f"written: {record.path}")

@@ -6,9 +6,11 @@ import json
 import sys
 from collections.abc import Sequence
 
-from gpu_check.command import Done
+from checking.checkout import python
+from checking.command import Done
+from checking.steps import Found, StepFailed
 from gpu_check.figures import CUBLAS, OURS, PAGES, STOCK
-from gpu_check.steps import SHAPES, Context, Found, StepFailed, python
+from gpu_check.steps import SHAPES, Context
 from orin_llm.models.shapes import SHAPES as MODEL_SHAPES
 
 _PROBE = (

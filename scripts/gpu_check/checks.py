@@ -9,7 +9,9 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from gpu_check.steps import ROOT, Context, Found, StepFailed, default_model, python
+from checking.checkout import ROOT, default_model, python
+from checking.steps import Found, StepFailed
+from gpu_check.steps import Context
 from orin_llm.models.names import DEFAULT_MODEL
 
 # Left out under the sanitizers, which take many times as long: what draws hundreds of inputs, and

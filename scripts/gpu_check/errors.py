@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 
+from checking.checkout import python
+from checking.steps import Found, StepFailed
 from gpu_check.benchmarks import whole_lines
 from gpu_check.kernel_module import kernel_module
-from gpu_check.steps import Context, Found, StepFailed, python
+from gpu_check.steps import Context
 
 
 def errors(context: Context) -> Found:

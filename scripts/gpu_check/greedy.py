@@ -6,10 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from gpu_check.steps import Context, Found, default_model, python
+from checking.checkout import default_model, python
+from checking.steps import Found
+from gpu_check.steps import Context
 
 TIE = 1e-2  # the likeliest two logits so near: either may be the first
 _NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+_PROMPTS = (
+    "The capital of France is",
+    "Once upon a time there was a small robot that",
+    "def fibonacci(n):\n    ",
+    "The three most important rules of a kitchen are",
+    "In 1969 the first people who walked on the Moon",
+)
 
 
 def greedy(shape: str, context: Context) -> Found:
@@ -20,7 +29,7 @@ def greedy(shape: str, context: Context) -> Found:
     error. The same as it is comes after, and the texts of the GPU without hooks: what rounding does
     by itself.
     """
-    from gpu_check.float_model import write_floats  # needs what the build step makes
+    from checking.float_model import write_floats  # needs what the build step makes
 
     model = default_model() if context.on_gpu else None
     if model is None:
@@ -42,29 +51,35 @@ def greedy(shape: str, context: Context) -> Found:
 
 
 def _beside_cpu(model: Path, cpu_model: Path, context: Context) -> Found:
-    def texts(name: str, path: Path, *how: str, environ: dict[str, str] | None = None) -> Any:
-        arguments = (str(path), str(context.sizes.greedy), context.threads, *how)
-        command = python("gpu_check.greedy_child", *arguments)
+    asked = {
+        "prompts": _PROMPTS, "tokens": context.sizes.greedy, "threads": int(context.threads),
+    }  # fmt: skip
+
+    def texts(name: str, path: Path, *, hooks: str = "all", on_cpu: bool = False) -> Any:
+        request = json.dumps({**asked, "model": str(path), "hooks": hooks, "gaps": on_cpu})
+        command = python("checking.greedy_child", request)
+        environ = _NO_GPU if on_cpu else None
         return json.loads(context.need(command, f"{name}.{path.name}", environ).out)
 
-    cpu = texts("cpu", cpu_model, "all", "gaps", environ=_NO_GPU)
-    stock = compare(cpu, texts("stock", model, "none"))
-    return {"model": model.name, **compare(cpu, texts("gpu", model, "all")), "stock": stock}
+    cpu = texts("cpu", cpu_model, on_cpu=True)
+    stock = compare(cpu, texts("stock", model, hooks="none"))
+    return {"model": model.name, **compare(cpu, texts("gpu", model)), "stock": stock}
 
 
 def compare(cpu: dict[str, Any], gpu: dict[str, Any]) -> Found:
     """How far the texts agree.
 
     Args:
-        cpu: `texts`: `ids` and, at each place, the distance of the likeliest two logits (`gaps`).
-        gpu: the same without the distances.
+        cpu: `texts`: `ids` and, of each place, the `logprobs` of the two likeliest tokens.
+        gpu: the same without the latter.
     """
     differences = []
     for prompt, (one, other) in enumerate(zip(cpu["texts"], gpu["texts"], strict=True)):
         pairs = zip(one["ids"], other["ids"], strict=True)
         place = next((n for n, (a, b) in enumerate(pairs) if a != b), None)
         if place is not None:
-            gap = one["gaps"][place]
+            likeliest, second = one["logprobs"][place]
+            gap = likeliest - second
             differences.append({"prompt": prompt, "place": place, "gap": gap, "tie": gap <= TIE})
     return {
         "prompts": len(cpu["texts"]),

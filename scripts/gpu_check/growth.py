@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from statistics import mean, median, pstdev
 
-from gpu_check.steps import Context, Found, python
+from checking.checkout import python
+from checking.steps import Found
+from gpu_check.steps import Context
 
 _WINDOW = 31  # gaps: those between the first 32 tokens
 _RUNS = 3

@@ -11,8 +11,9 @@ import json
 import sys
 from typing import Any
 
+from checking.checkout import ROOT, python
 from gpu_check.machine import device_facts
-from gpu_check.steps import ROOT, Context, python
+from gpu_check.steps import Context
 
 
 def kernel_module(context: Context) -> tuple[str, dict[str, str]]:

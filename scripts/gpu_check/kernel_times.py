@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
+from checking.checkout import python
+from checking.steps import Found, StepFailed
 from gpu_check.benchmarks import whole_lines
 from gpu_check.kernel_figures import choices_text, crossings, suggested_choices
 from gpu_check.kernel_module import kernel_module
 from gpu_check.machine import device_facts
-from gpu_check.steps import Context, Found, StepFailed, python
+from gpu_check.steps import Context
 
 _NO_DEVICE = {"multiprocessors": 1, "clock_khz": 1_000_000}  # for a rehearsal
 

@@ -13,7 +13,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from gpu_check.steps import ROOT, Context, Found, StepFailed, python
+from checking.checkout import commit_of_checkout, python
+from checking.steps import Found, StepFailed
+from gpu_check.steps import Context
 from native.cuda import plan_cuda
 from native.errors import BuildError
 from native.toolkits import find_nvcc, nvcc_version
@@ -21,7 +23,6 @@ from orin_llm.errors import DeviceUnavailable
 from orin_llm.host.cpu import read_cpu
 from orin_llm.host.memory import read_memory
 from orin_llm.host.programs import ask
-from orin_llm.host.repository import commit
 from orin_llm.upstream.folder import source_folder
 
 # What pip would fetch otherwise: a machine without a network must have it.
@@ -137,11 +138,6 @@ def environment(context: Context) -> Found:
         found["doctor"] = json.loads(doctor.out) if doctor.out else None
         found["tools"] = {name: shutil.which(name) for name in TOOLS}
     return found
-
-
-def commit_of_checkout() -> str | None:
-    """None where it has no repository."""
-    return commit(ROOT / "orin_llm")
 
 
 def device_facts(context: Context) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from gpu_check.steps import StepFailed
+from checking.steps import StepFailed
 
 MULTIPROCESSORS = 16  # of an AGX Orin 64GB
 _CONTROL = "nvidia-cuda-mps-control"

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpu_check.steps import ROOT, Context, Found, default_model, python
+from checking.checkout import ROOT, default_model, python
+from checking.steps import Found
+from gpu_check.steps import Context
 
 _TYPE = "Q4_K_M"
 _ON = "-sampling"  # all that there are: where tokens are drawn on the GPU logits stay there

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
+from checking.steps import Found
 from gpu_check.benchmarks import (
     bandwidth,
     batches,
@@ -25,7 +26,8 @@ from gpu_check.growth import growth
 from gpu_check.kernel_times import kernel_times
 from gpu_check.machine import environment
 from gpu_check.perplexity import perplexity
-from gpu_check.steps import SHAPES, Context, Found, Step
+from gpu_check.proxy import on_proxy
+from gpu_check.steps import SHAPES, Context, Step
 from gpu_check.targets import PROXY
 from gpu_check.trace import trace
 
@@ -119,5 +121,5 @@ def _confined(step: Step) -> Step:
         does=f"{step.does}; 16 multiprocessors",
         expected_s=2 * step.expected_s,
         rank=step.rank + (_SMALL_RANK if step.name.endswith(".1b") else _PROXY_RANK),
-        confined=True,
+        run=partial(on_proxy, step.run),
     )

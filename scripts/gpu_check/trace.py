@@ -12,7 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from statistics import median
 
-from gpu_check.steps import Context, Found, StepFailed, python
+from checking.checkout import python
+from checking.steps import Found, StepFailed
+from gpu_check.steps import Context
 from native.toolkits import find_nvcc
 
 _SOURCE = Path(__file__).with_name("cupti_trace.cpp")

@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpu_check.budget import fit
-from gpu_check.command import started
-from gpu_check.ended import Ended, end, held
-from gpu_check.record import Record, read_record
-from gpu_check.run import Run
-from gpu_check.steps import Context, Found, Step, StepFailed
+from checking.budget import fit
+from checking.command import started
+from checking.ended import Ended, end, held
+from checking.record import Record, read_record
+from checking.run import Run
+from checking.steps import Context, Found, Step, StepFailed
 from orin_llm.errors import UsageError
 from orin_llm.host.signals import handled
 
@@ -44,8 +44,7 @@ def step(name: str, run: Callable[[Context], Found] = well, **changes: object) -
 def run(folder: Path, *steps: Step, total_s: float = 3600) -> dict[str, dict[str, object]]:
     """Run them; the entries that are in the file then."""
     record = Record(folder / "result.json", OF)
-    with Run(record, Context(False, folder), total_s, lambda line: None) as this:
-        this.steps(steps)
+    Run(record, Context(folder), total_s, lambda line: None, "scripts/a_check.sh").steps(steps)
     entries: dict[str, dict[str, object]] = read_record(record.path)["steps"]
     return entries
 
@@ -73,7 +72,7 @@ def test_a_step_without_what_it_needs_is_skipped_and_says_why(tmp_path: Path) ->
     entries = run(tmp_path, step("a", badly), step("b", needs=("a",)), step("c", needs=("x",)))
     assert entries["b"]["status"] == "skipped"
     assert entries["b"]["error"] == "needs a, which is failed"
-    assert str(entries["c"]["error"]).endswith("not done: scripts/gpu_check.sh --only x")
+    assert str(entries["c"]["error"]).endswith("not done: scripts/a_check.sh --only x")
 
 
 def test_a_program_is_ended_at_the_limit_of_its_step_with_all_it_started(tmp_path: Path) -> None:

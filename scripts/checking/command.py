@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_check.ended import held
+from checking.ended import held
 
 _GRACE_S = 5.0  # between Ctrl-C and the end of all
 
