@@ -123,7 +123,10 @@ def test_a_jetson_is_never_built_for_the_cpu_alone_unless_that_is_asked_for(
     with pytest.raises(BuildError, match=r"a Jetson, but nvcc 12\.6 .*no usable cuBLAS"):
         plan_cuda()
     machine.is_of(b"nvidia,p3450-0000\0nvidia,tegra210\0")  # a Nano
-    with pytest.raises(BuildError, match=r"a Jetson, but which GPU .*\(nvidia,tegra210\)"):
+    with pytest.raises(BuildError, match=r"a Jetson, but the Tegra X1 GPU .* out of support"):
+        plan_cuda()
+    machine.is_of(b"nvidia,p0000\0nvidia,tegra999\0")
+    with pytest.raises(BuildError, match=r"a Jetson, but which GPU .*\(nvidia,tegra999\)"):
         plan_cuda()
     machine.set("ORIN_LLM_CUDA", "off")
     assert not plan_cuda().enabled

@@ -68,6 +68,15 @@ def test_a_jetson_of_another_chip_has_no_module_that_is_known(tmp_path: Path) ->
     assert (board.kind, board.module, board.l4t, board.jetpack) == ("jetson", None, None, None)
 
 
+def test_a_jetson_is_one_in_a_container_that_hides_the_device_tree(tmp_path: Path) -> None:
+    machine = boards.Machine(tmp_path, tmp_path)
+    machine.write("sys/devices/soc0/family", "Tegra\n")
+    machine.write("sys/devices/soc0/soc_id", "35\n")
+    board = read_board(tmp_path)
+    assert (board.kind, board.name, board.compatible) == ("jetson", "nvidia,tegra234", ())
+    assert board.module is None and board.l4t is None
+
+
 def test_a_pc_is_no_jetson(install: Install) -> None:
     board = read_board(install(boards.pc).root)
     assert (board.kind, board.name, board.compatible) == ("pc", "Workstation 4", ())

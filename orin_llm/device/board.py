@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from orin_llm.device.gpu import find_gpus
 from orin_llm.device.modules import Module, find_module
+from orin_llm.device.tegra import is_tegra, tegra_chip
 
 # JetPack by L4T release, from NVIDIA's release notes; the tool that comes with a release tells
 # only the latter.
@@ -29,9 +30,10 @@ class Board:
 
     Attributes:
         kind: a PC with an NVIDIA GPU of its own is a `pc-gpu`.
-        compatible: names of board, module and chip in the device tree; empty on a PC.
+        compatible: names of board, module and chip in the device tree; empty on a PC, and in a
+            container, which hides it.
         name: for people; carrier boards and firmware set it, so nothing may depend on it.
-        module: None where it is not a Jetson, or one that is not known.
+        module: None where it is not a Jetson, or nothing tells which.
         l4t: release of Jetson Linux, such as `36.4.3`; None where nothing tells.
         jetpack: the JetPack of that release, such as `6.2`, or `6.x`.
     """
@@ -56,7 +58,7 @@ class Board:
 def read_board(root: Path = Path("/")) -> Board:
     """Identify the machine. `root` stands for `/`."""
     compatible = tuple(filter(None, _text(root / "proc/device-tree/compatible").split("\0")))
-    if not any(name.startswith("nvidia,tegra") for name in compatible):
+    if not is_tegra(root):
         return _pc(root, compatible)
     module = find_module(compatible)
     model = _text(root / "proc/device-tree/model").rstrip("\0").strip()
@@ -64,7 +66,7 @@ def read_board(root: Path = Path("/")) -> Board:
     return Board(
         kind="jetson",
         compatible=compatible,
-        name=model or (module.name if module else compatible[0]),
+        name=model or (module.name if module else tegra_chip(root) or "Jetson"),
         module=module,
         l4t=l4t,
         jetpack=jetpack(l4t) if l4t else None,

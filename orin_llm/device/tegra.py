@@ -14,6 +14,8 @@ TEGRA_GPUS = {
     "nvidia,tegra264": ("Jetson Thor GPU", "11.0"),
     "nvidia,tegra234": ("Orin GPU", "8.7"),
     "nvidia,tegra194": ("Xavier GPU", "7.2"),
+    "nvidia,tegra186": ("Tegra X2 GPU", "6.2"),
+    "nvidia,tegra210": ("Tegra X1 GPU", "5.3"),
 }
 # By family and soc_id, as two drivers of the kernel tell them: tegra-fuse and smccc_soc_id.
 _BY_SOC_ID = {
