@@ -69,6 +69,21 @@ def test_a_known_value_is_found_as_tools_write_it(text: str, left: str) -> None:
         ("/org/bluez/hci0/dev_48_B0_2D_AA_BB_CC", "/org/bluez/hci0/dev_<mac-1>"),
         ("UUID=8F0E-6BB5 vfat", "UUID=<uuid-1> vfat"),
         ("kernel: 192.168.1.5", "kernel: <ip-1>"),
+        ("10.0.0.5-10.0.0.9", "<ip-1>-<ip-2>"),
+        ("84.1.2.3-84.1.2.9", "<ip-1>-<ip-2>"),
+        *(
+            (f'{{"{key}": "8a1423922012345f"}}', f'{{"{key}": "<{kind}-1>"}}')
+            for key, kind in (
+                ("product_sn", "serial"),
+                ("iSerial", "serial"),
+                ("S/N", "serial"),
+                ("eui64", "serial"),
+                ("br_cid", "chip"),
+                ("chip_id", "chip"),
+                ("auth_token", "token"),
+                ("wifi_mac", "mac"),
+            )
+        ),
         ("/tmp/pytest-of-bobby/pytest-0", "/tmp/pytest-of-<user-1>/pytest-0"),
         ("Linux somebox 5.15.148-tegra #1 SMP", "Linux <host-1> 5.15.148-tegra #1 SMP"),
         ("https://bob:to@ken@github.com/x", "https://<token-1>@github.com/x"),
@@ -83,6 +98,7 @@ def test_a_value_that_nobody_knew_is_shown_by_what_stands_before_it(text: str, l
 @pytest.mark.parametrize(
     "text",
     [
+        '{"eos_token": "<|im_end|>", "first_token": "12.3456789012ms", "max_token": 12}',
         "user=1.2s sys=3, per_token=1.23456789e-05s, first_token: 12.3456789012ms, max_token=12",
         "console serial=ttyS0, ttyTHS0: serial: 16550A",
         "libnvinfer10 10.3.0.30-1+cuda12.5, vulkan 1.3.204.1, setuptools 65.5.0.1",
@@ -111,6 +127,17 @@ def test_serial_numbers_of_drives_are_read_from_their_names(tmp_path: Path) -> N
         "S3Z1NB0K123456", "S649NX0R123456", "eui.0025385b91b12345", "0x5002538e40b1a2b3",
         "4C530001234567",
     }  # fmt: skip
+
+
+def test_every_name_of_a_line_is_a_hosts(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/hosts").write_text(
+        "127.0.0.1 localhost\n192.0.2.9 nas.shop.example diskstation  # the old one\n"
+    )
+    (tmp_path / "etc/resolv.conf").write_text("search a.example b.example\n")
+    found = {s.value for s in read_identity(tmp_path, tmp_path, environ={}) if s.kind == "host"}
+    names = {"nas.shop.example", "nas", "diskstation", "a.example", "a", "b.example", "b"}
+    assert names <= found and not {"localhost", "old"} & found
 
 
 def test_a_user_of_a_directory_service_is_a_person_and_nobody_is_none(tmp_path: Path) -> None:

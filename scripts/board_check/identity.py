@@ -68,15 +68,18 @@ _WITHIN = {
         "etc/resolv.conf": r"(?m)^nameserver\s+(?!127\.)(\S+)",
     },
     "host": {
-        "etc/hosts": r"(?m)^(?!127\.0\.0\.)\d+\.\d+\.\d+\.\d+\s+([^\s#]+)",
         "etc/machine-info": r'(?m)^PRETTY_HOSTNAME="?([^"\n]+)',
-        "etc/resolv.conf": r"(?m)^(?:search|domain)\s+(\S+)",
     },
     "ssid": {
         "etc/NetworkManager/system-connections/*": r"(?m)^ssid=(.+)$",
         "etc/netplan/*.yaml": r'access-points:\s*\n\s+"?([^"\n:]+)',
         "etc/wpa_supplicant/*.conf": r'(?m)^\s*ssid="([^"\n]+)"',
     },
+}
+# Files that have several in a line, with blanks between.
+_NAMES = {
+    "etc/hosts": r"(?m)^(?!127\.0\.0\.)\d+\.\d+\.\d+\.\d+\s+([^#\n]+)",
+    "etc/resolv.conf": r"(?m)^(?:search|domain)\s+([^#\n]+)",
 }
 # Folders with names that are values, and what of a name is one.
 _LISTED = {
@@ -123,6 +126,10 @@ def _of_files(root: Path) -> Iterator[Secret]:
             for path in _glob(root, pattern):
                 for value in re.findall(expression, _text(path)):
                     yield from _host_and_short(kind, value.strip())
+    for name, expression in _NAMES.items():
+        for line in re.findall(expression, _text(root / name)):
+            for host in line.split():
+                yield from _host_and_short("host", host)
     for kind, expressions in _LISTED.items():
         for pattern, expression in expressions.items():
             for path in _glob(root, pattern):

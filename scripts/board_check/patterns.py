@@ -30,7 +30,7 @@ _VERSION = re.compile(
 )
 # or this after it,
 _RELEASE = re.compile(
-    r"-\d|[+~]\w|-?\.?(?:dev|rc|post|tegra)\d*\b|\.(?:tar|whl|deb|zip)\b"
+    r"-\d+(?!\d*(?:\.\d+){3})|[+~]\w|-?\.?(?:dev|rc|post|tegra)\d*\b|\.(?:tar|whl|deb|zip)\b"
     r"| (?:and|or) (?:above|higher|later|lower|newer|older)\b"
 )
 # or a name, alone with it in a line or between commas.
@@ -104,6 +104,18 @@ def _tells(found: Found) -> bool:
     return found["value"].lower() not in ("none", "null", "true", "false", "unknown", "n/a", "is")
 
 
+# What a value's label is, in text and as a key of JSON.
+_SERIAL = r"i?serial(?:[ _-]?(?:number|num|no\.?|short))?|serialno|product_sn|S/N|sn"
+_WORLD_WIDE = "wwn|wwid|naa|eui|eui64|nguid"
+_CHIP = "ecid|br_cid|chip[ _-]?u?id|soc_uid"
+_ID = "(?:machine|boot)[ _-]?id"
+_MAC = "(?:bd|eth|hw|mac)[ _-]?addr(?:ess)?"
+_PASSWORD = "password|passwd|secret|api[_-]?key|access[_-]?token"
+# What else is called a token is one where it has digits and letters, and is no number with a unit.
+_TOKEN = (
+    r"(?=[\w.~+/=-]{0,40}\d)(?![\d.]+(?:e[+-]?\d+)?[a-z]{0,2}\b)(?=[\w.~+/=-]{0,40}[a-z])"
+    r"[\w.~+/=-]{12,}"
+)
 _SEP = r"\\?[\"']?[ \t\x1c]*[:=][ \t\x1c]*\\?[\"']?"  # as in JSON within a text, too
 PATTERNS = (
     _pattern("token", r"(?<=://)(?P<value>[^\s/\"'<>]+)(?=@)"),
@@ -114,16 +126,11 @@ PATTERNS = (
     _pattern("token", r"\b(?:bearer|authorization: basic)\s+(?P<value>[a-z0-9._~+/=-]{8,})"),
     _pattern(
         "token",
-        rf"\b[\w-]{{0,40}}(?:password|passwd|secret|api[_-]?key|access[_-]?token){_SEP}"
-        r"(?P<value>[^\s\"',;<>]+)",
+        rf"\b[\w-]{{0,40}}(?:{_PASSWORD}){_SEP}(?P<value>[^\s\"',;<>]+)",
         _tells,
     ),
     _pattern("token", r"\b(?P<value>(?-i:AKIA|ASIA)[A-Z0-9]{16})\b"),
-    _pattern(
-        "token",
-        rf"\b[\w-]{{0,40}}token{_SEP}(?P<value>(?=[\w.~+/=-]{{0,40}}\d)(?![\d.]+(?:e[+-]?\d+)?[a-z]{{0,2}}\b)"
-        r"(?=[\w.~+/=-]{0,40}[a-z])[\w.~+/=-]{12,})",
-    ),
+    _pattern("token", rf"\b[\w-]{{0,40}}token{_SEP}(?P<value>{_TOKEN})"),
     _pattern(
         "email",
         r"(?<![\w.+-])(?P<value>[\w+-][\w.+-]*@(?:[\w-]+\.)+[^\W\d_]{2,})(?![\w-])",
@@ -138,7 +145,7 @@ PATTERNS = (
     ),
     _pattern(
         "mac",
-        rf"(?:{_LETTER}(?:en|wl|ww)x|\bmac{_SEP}|(?:bd|eth|hw|mac)[ _-]?addr(?:ess)?{_SEP})"
+        rf"(?:{_LETTER}(?:en|wl|ww)x|\bmac{_SEP}|{_MAC}{_SEP})"
         rf"(?P<value>{_HEX}{{12}})(?![^\W_])",
     ),
     _pattern(
@@ -153,7 +160,8 @@ PATTERNS = (
     ),
     _pattern(
         "ip",
-        rf"(?<![\w.])(?<!\d-)(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?!\w|\.\d)",
+        rf"(?<![\w.])(?:(?<!\d-)|(?<=\.\d-)|(?<=\.\d\d-)|(?<=\.\d\d\d-))"
+        rf"(?P<value>{_OCTET}(?:\.{_OCTET}){{3}})(?!\w|\.\d)",
         _is_address,
     ),
     _pattern(
@@ -174,8 +182,7 @@ PATTERNS = (
     _pattern("user", r"(?<![\w/])/(?:run/)?media/(?P<value>[^/\s\"'\\:;,<>)\]]+)(?=/)"),
     _pattern(
         "serial",
-        rf"(?:{_LETTER}i?serial(?:[ _-]?(?:number|num|no\.?|short))?|serialno|product_sn|\bS/N"
-        rf"|\bsn)(?:{_SEP}|>)(?P<value>[^\s\"',;<>\\]{{4,}})",
+        rf"{_LETTER}(?:{_SERIAL})(?:{_SEP}|>)(?P<value>[^\s\"',;<>\\]{{4,}})",
         _is_serial,
     ),
     _pattern(
@@ -187,14 +194,14 @@ PATTERNS = (
     _pattern("serial", r"\b699-\d{5}-\d{4}-\d{3}\b[^\n]{0,16}?\b(?P<value>\d{13})\b"),
     _pattern(
         "serial",
-        rf"{_LETTER}(?:wwn|wwid|naa|eui|eui64|nguid)\W{{0,4}}(?:0x)?"
+        rf"{_LETTER}(?:{_WORLD_WIDE})\W{{0,4}}(?:0x)?"
         rf"(?P<value>{_HEX}{{16}}(?:{_HEX}{{16}})?)(?![^\W_])",
     ),
     _pattern(
-        "chip", rf"\b(?:ecid|br_cid|chip[ _-]?u?id|soc_uid)(?:{_SEP}|\s+(?:is\s+)?)"
+        "chip", rf"\b(?:{_CHIP})(?:{_SEP}|\s+(?:is\s+)?)"
         rf"(?P<value>(?:0x)?{_HEX}{{8,}})"
     ),
-    _pattern("id", rf"\b(?:machine|boot)[ _-]?id{_SEP}(?P<value>[^\s\"',;<>]{{8,}})", _tells),
+    _pattern("id", rf"\b{_ID}{_SEP}(?P<value>[^\s\"',;<>]{{8,}})", _tells),
     _pattern("ssid", rf"\be?ssid(?:{_SEP}| +[\"'])(?P<value>[^\"'\n<>]+?)(?=[\"'\n]|\s*$)", _tells),
     _pattern("host", rf"\b(?:pretty[ _-]?)?host[ _]?name{_SEP}(?P<value>[\w.-]+)", _tells),
     _pattern("host", r"\bLinux (?!version )(?P<value>[\w.-]+)(?= \d+\.\d+\.\d+\S* #\d)"),
@@ -206,26 +213,26 @@ PATTERNS = (
 )  # fmt: skip
 
 # Keys of JSON objects whose values go, whatever they are; numbers of versions stay.
-KEYS = {
-    "version": re.compile(r".*(?:version|release).*", re.IGNORECASE),
-    "serial": re.compile(
-        r"(?:.*[ _-])?serial(?:[ _-]?(?:number|num|no|short))?|serialno|sn|wwn|wwid|nguid",
-        re.IGNORECASE,
-    ),
-    "chip": re.compile(r"ecid|soc_uid|chip[ _-]?uid", re.IGNORECASE),
-    "mac": re.compile(r"mac|bssid|(?:bd|eth|hw|mac)[ _-]?addr(?:ess)?", re.IGNORECASE),
-    "ip": re.compile(r"ip|ip[ _-]?addr(?:ess)?|ipv[46]", re.IGNORECASE),
-    "uuid": re.compile(r"(?:.*[ _-])?uuid", re.IGNORECASE),
-    "id": re.compile(r"(?:machine|boot)[ _-]?id", re.IGNORECASE),
-    "host": re.compile(r"host(?:[ _-]?name)?|nodename", re.IGNORECASE),
-    "user": re.compile(r"user(?:[ _-]?name)?|login|logname", re.IGNORECASE),
-    "ssid": re.compile(r"e?ssid", re.IGNORECASE),
-    "token": re.compile(
-        r".*(?:password|passwd|secret|api[_-]?key|access[_-]?token)", re.IGNORECASE
-    ),
+_KEYS = {
+    "version": r".*(?:version|release).*",
+    "serial": rf"(?:.*[ _-])?(?:{_SERIAL}|{_WORLD_WIDE})",
+    "chip": rf"(?:.*[ _-])?(?:{_CHIP})",
+    "mac": rf"(?:.*[ _-])?(?:mac|bssid|{_MAC})",
+    "ip": r"ip|ip[ _-]?addr(?:ess)?|ipv[46]",
+    "uuid": r"(?:.*[ _-])?uuid",
+    "id": _ID,
+    "host": r"(?:pretty[ _-]?)?host(?:[ _-]?name)?|nodename",
+    "user": r"user(?:[ _-]?name)?|login|logname",
+    "ssid": r"e?ssid",
+    "token": rf".*(?:{_PASSWORD})",
 }
+_KIND_OF_KEY = {kind: re.compile(name, re.IGNORECASE) for kind, name in _KEYS.items()}
+_NAMES_TOKEN = re.compile(".*token", re.IGNORECASE)
+_IS_TOKEN = re.compile(_TOKEN, re.IGNORECASE)
 
 
-def kind_of_key(key: str) -> str:
-    """What the value of this key is, or ""."""
-    return next((kind for kind, name in KEYS.items() if name.fullmatch(key)), "")
+def kind_of(key: str, value: str) -> str:
+    """What a key says of its value, or ""."""
+    if _NAMES_TOKEN.fullmatch(key) and _IS_TOKEN.fullmatch(value):
+        return "token"
+    return next((kind for kind, name in _KIND_OF_KEY.items() if name.fullmatch(key)), "")

@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import groupby
 
 from board_check.finders import Finder, Hit, Known, Ways
-from board_check.patterns import PATTERNS, kind_of_key
+from board_check.patterns import PATTERNS, kind_of
 from board_check.secret import PLACEHOLDER, Secret
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[-+\w.]+|[{}\[\]:,]|\s+')
@@ -93,21 +93,21 @@ class Redactor:
     def _json(self, text: str, depth: int) -> str:
         parts: list[str] = []
         tokens = _TOKEN.findall(text)
-        kind = ""
+        key = ""
         for n, token in enumerate(tokens):
             if token[0] == '"':
                 is_key = "".join(tokens[n + 1 : n + 3]).lstrip()[:1] == ":"
                 value = json.loads(token)
-                new = self._value(value, "" if is_key else kind, depth)
+                new = self._value(value, "" if is_key else kind_of(key, value), depth)
                 if is_key:
-                    kind = kind_of_key(value)
+                    key = value
                 changed = new != value
                 parts.append(json.dumps(new, ensure_ascii=token.isascii()) if changed else token)
             elif token[0] == "}":
-                kind = ""
+                key = ""
                 parts.append(token)
             elif token[0] in "-0123456789":
-                parts.append(self._number(token, kind))
+                parts.append(self._number(token, kind_of(key, token)))
             else:
                 parts.append(token)
         return "".join(parts)
