@@ -6,7 +6,8 @@
 #   scripts/arm64_check.sh --json FILE         what was found, also as JSON
 #   scripts/arm64_check.sh --help
 #
-# Environment: ORIN_LLM_CACHE, ORIN_LLM_MODELS, ORIN_LLM_SOURCE, CMAKE_BUILD_PARALLEL_LEVEL (programs at once).
+# Environment: PYTHON (where there is no .venv; default python3), ORIN_LLM_CACHE, ORIN_LLM_MODELS, ORIN_LLM_SOURCE,
+# CMAKE_BUILD_PARALLEL_LEVEL (programs at once).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 # shellcheck source=scripts/choose_python.sh

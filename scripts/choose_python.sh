@@ -29,6 +29,7 @@ choose_python() {
 own_python() {
     PROGRAM=$1/.venv/bin/python
     [[ ! -x $PROGRAM ]] || return 0
+    [[ ${PYTHON:-} != */* ]] || PYTHON=$(realpath --no-symlinks --canonicalize-missing "$PYTHON")
     PROGRAM=$(cd "$1" && choose_python && command -v "$PYTHON") && return
     [[ -n ${PYTHON:-} ]] || command -v python3 >/dev/null ||
         echo "error: no python3: sudo apt-get install python3 python3-venv" >&2

@@ -48,7 +48,7 @@ _PYTHON = """#!/bin/sh
 case "$*" in
     "-m orin_llm.cli "*) echo "$3" >>"$FAKE/calls"; name=$3 ;;
     "-m pytest "*) echo pytest >>"$FAKE/calls"; name=pytest ;;
-    "-c import json, orin_llm"*) name=info ;;
+    "-c import json; from orin_llm"*) name=info ;;
     *) name= ;;
 esac
 if [ -n "$name" ] && [ -e "$FAKE/$name.hangs" ]; then echo hanging >&2; sleep 60; fi

@@ -18,9 +18,10 @@ from arm64_check import __main__ as program
 from arm64_check.build import module
 from arm64_check.core import core
 from arm64_check.parity import parity
-from arm64_check.steps import ROOT, CheckFailed, Emulated, Found, Step
+from arm64_check.steps import CheckFailed, Emulated, Found, Step
 from arm64_check.stock import stock
 from arm64_check.wheel import build_wheel, require_usable
+from checking.checkout import ROOT
 
 SCRIPT = ROOT / "scripts/arm64_check.sh"
 
@@ -121,7 +122,7 @@ def test_a_result_that_cannot_be_written_is_told_before_anything_runs(
 ) -> None:
     assert program.main(["--json", str(tmp_path / "none/r.json")]) == 2
     said = capsys.readouterr()
-    assert "none/r.json cannot be written: No such file or directory" in said.err
+    assert "none does not exist; create it first" in said.err
     assert not said.out
 
 
@@ -134,7 +135,8 @@ def test_to_see_whether_a_result_can_be_written_leaves_what_is_there(
     for path in (empty, link):
         assert program.main(["--check-call", "--json", str(path)]) == 0
     assert link.is_symlink() and empty.exists()
-    assert program.main(["--check-call", "--json", str(tmp_path)]) == 2
+    for path in (tmp_path, Path("/dev/null")):
+        assert program.main(["--check-call", "--json", str(path)]) == 2
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -229,6 +231,18 @@ def test_tests_that_report_nothing_are_a_failure(
     monkeypatch.setattr("arm64_check.parity.WORK", tmp_path)
     with pytest.raises(CheckFailed, match=r"exit status 7 and reports nothing:\n  no memory"):
         parity(machine(tmp_path, "echo no memory >&2; exit 7"))
+
+
+def test_tests_that_are_ended_before_their_end_have_not_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("arm64_check.parity.WORK", tmp_path)
+    monkeypatch.setattr("arm64_check.parity.PARITY", {"RoPE": ("test_rope_table",)})
+    case = '<testcase classname="tests.test_rope_table" name="test_1"/>'
+    report = f"echo '<testsuite>{case}</testsuite>' >{tmp_path}/parity.xml"
+    assert parity(machine(tmp_path, report)) == {"RoPE": {"passed": 1, "skipped": {}}}
+    with pytest.raises(CheckFailed, match="exit status 2:\n  no more disk"):
+        parity(machine(tmp_path, f"{report}; echo no more disk; exit 2"))
 
 
 def test_programs_for_another_processor_are_compiled_and_started_as_it_says(

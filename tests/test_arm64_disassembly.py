@@ -15,7 +15,8 @@ import pytest
 from arm64_check.disassembly import check, foreign, hold
 from arm64_check.hot_loops import SAMPLING, HotLoop
 from arm64_check.machine_code import Function, functions
-from arm64_check.steps import ROOT, CheckFailed
+from arm64_check.steps import CheckFailed
+from checking.checkout import ROOT
 from native.toolchain import PORTABLE_FLAGS
 
 TEXTS = Path(__file__).parent / "arm64_disassembly"

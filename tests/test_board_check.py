@@ -291,6 +291,7 @@ def test_a_check_of_the_gpu_that_finds_nothing_has_not_passed_because_of_an_earl
          "not so: texts are the CPU's, or part at ties"),
         ("junit", '<testsuite><testcase classname="a" name="b"/></testsuite>', "parity",
          "no test of these files has run: test_graph_edit, "),
+        ("pytest.status", "2", "parity", "pytest ended by exit status 2"),
     ],
 )  # fmt: skip
 def test_what_is_not_as_it_should_be_is_no_pass(

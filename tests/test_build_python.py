@@ -153,6 +153,14 @@ def test_the_one_that_is_named_is_taken_or_refused(checkout: Path) -> None:
     assert missing.returncode == 1 and "error: no python3.15" in missing.stderr
 
 
+def test_the_one_that_is_named_by_a_path_is_that_of_the_callers_folder(checkout: Path) -> None:
+    python(checkout, "python3.12", (3, 12, 3))
+    program(checkout, "realpath", f'exec {shutil.which("realpath")} "$@"')
+    script = 'source scripts/choose_python.sh; cd bin; own_python ..; cd /; echo "$PROGRAM"'
+    done = run(checkout, "bash", "-euc", script, named="./python3.12")
+    assert done.stdout == f"{checkout}/bin/python3.12\n", done.stderr
+
+
 def test_an_environment_of_an_old_python_is_made_anew(checkout: Path) -> None:
     python(checkout, "python3", (3, 10, 12))
     python(checkout, "old", (3, 8, 10))

@@ -19,7 +19,7 @@ from orin_llm.host.memory import Memory
 SIZE = (20 << 20) + 5  # several parts, and a rest
 
 
-def test_all_files_come_into_the_page_cache_in_order(tmp_path: Path) -> None:
+def test_all_files_come_into_the_page_cache(tmp_path: Path) -> None:
     paths = [tmp_path / "first", tmp_path / "missing", tmp_path, tmp_path / "second"]
     for path in (paths[0], paths[3]):
         path.write_bytes(bytes(SIZE))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import select
 import time
 from pathlib import Path
 
@@ -218,10 +219,11 @@ def test_whoever_has_to_wait_is_told_once(tmp_path: Path) -> None:
         try:
             with file_lock(path):
                 os.write(holding, b"1")
-                os.read(is_wanted, 1)
+                select.select([is_wanted], [], [], 30)
         finally:
             os._exit(0)
-    os.read(is_held, 1)
+    os.close(holding)
+    assert os.read(is_held, 1)
     with file_lock(path, tell):
         pass
     os.waitpid(child, 0)

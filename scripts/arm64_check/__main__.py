@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
-import os
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,8 +18,8 @@ from checking.checkout import commit_of_checkout
 from checking.ended import Ended, end
 from native.errors import BuildError
 from orin_llm.errors import OrinError, UsageError
-from orin_llm.host.disk import replacing
 from orin_llm.host.signals import handled
+from orin_llm.models.output_file import new_file, require_new
 
 PROGRAM = "scripts/arm64_check.sh"
 _EPILOG = """\
@@ -108,7 +105,7 @@ def check(arguments: argparse.Namespace) -> int:
     """Run what is to be run. Raises OrinError."""
     steps = chosen(arguments.steps)
     if arguments.json:
-        _require_writable(arguments.json)  # fails now rather than at the end
+        require_new(arguments.json, force=True)  # fails now rather than at the end
     if arguments.check_call:
         return 0
     machine = emulated_machine()
@@ -119,19 +116,9 @@ def check(arguments: argparse.Namespace) -> int:
         run_steps(steps, machine, entries)
     finally:
         if arguments.json:
-            with replacing(arguments.json) as part:
+            with new_file(arguments.json, force=True) as part:
                 part.write_text(json.dumps({**facts, "steps": entries}, indent=2) + "\n")
     return int(any(entry["status"] != "done" for entry in entries.values()))
-
-
-def _require_writable(path: Path) -> None:
-    try:
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise UsageError(f"--json {path} cannot be written: {error.strerror}") from None
 
 
 def main(argv: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from arm64_check.steps import CheckFailed, Emulated, Found
+from checking.checkout import BUILD_INFO
 
 FEATURES = ["neon", "dotprod", "fp16"]  # of the Cortex-A78AE, and no more of ours
 
@@ -12,8 +13,7 @@ FEATURES = ["neon", "dotprod", "fp16"]  # of the Cortex-A78AE, and no more of ou
 def module(machine: Emulated) -> Found:
     """The product's own build, by the emulated Python."""
     machine.run(["-m", "native.module"], env=machine.building)
-    program = "import json; from orin_llm import _native; print(json.dumps(_native.build_info()))"
-    facts = json.loads(machine.run(["-c", program]).stdout)
+    facts = json.loads(machine.run(["-c", BUILD_INFO]).stdout)
     if facts["cpu_flags"] != FEATURES:
         raise CheckFailed(
             f"the module is for a processor with {', '.join(facts['cpu_flags'])}; the board has"

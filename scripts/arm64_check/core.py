@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import shlex
 
-from arm64_check.steps import ROOT, CheckFailed, Emulated, Found, run_program
+from arm64_check.steps import CheckFailed, Emulated, Found, run_program
+from checking.checkout import ROOT
 from native.llama import ccache_environment
 from native.toolchain import PORTABLE_FLAGS
 from orin_llm.upstream import cache_dir

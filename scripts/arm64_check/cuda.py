@@ -14,15 +14,15 @@ from pathlib import Path
 
 from arm64_check.device_code import ARCHITECTURE, check
 from arm64_check.glibc import glibc
-from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found, run_program
+from arm64_check.steps import WORK, CheckFailed, Emulated, Found, run_program
 from arm64_check.toolkit import ensure_toolkit
+from checking.checkout import BUILD_INFO, ROOT
 from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.upstream import cache_dir
 
 BUILT_FOR = f"{ARCHITECTURE.removeprefix('sm_')}-real"
 _TOKENS = 2  # some seconds each
 _SAID_WITHOUT_A_DRIVER = "this build needs NVIDIA's driver, which is not found"
-_ASK = "import json; from orin_llm import _native; print(json.dumps(_native.build_info()))"
 
 
 def cuda(machine: Emulated) -> Found:
@@ -75,7 +75,7 @@ def use(machine: Emulated, toolkit: Path, folder: Path) -> Found:
             f"without a driver: expected exit status 4 and {_SAID_WITHOUT_A_DRIVER!r}, found"
             f" {told.returncode} and {told.stderr.strip()!r}"
         )
-    facts = json.loads(machine.run(["-c", _ASK], env=here, cwd=folder).stdout)
+    facts = json.loads(machine.run(["-c", BUILD_INFO], env=here, cwd=folder).stdout)
     if not facts["cuda"] or facts["cuda_architectures"] != BUILT_FOR:
         raise CheckFailed(f"expected a build with CUDA for {BUILT_FOR}, found {facts}")
     report = machine.run([*program, "doctor", "--json"], env=here, cwd=folder, check=False)

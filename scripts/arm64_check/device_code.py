@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from arm64_check.steps import ROOT, CheckFailed, Found, run_program
+from arm64_check.steps import CheckFailed, Found, run_program
+from checking.checkout import ROOT
 from orin_llm.host.toml_file import read_toml
 
 ARCHITECTURE = "sm_87"

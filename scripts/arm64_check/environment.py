@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from arm64_check.chosen_wheels import JETPACKS, platforms, without_wheel
-from arm64_check.steps import ROOT
 from arm64_check.sysroot import python_name
+from checking.checkout import ROOT
 from native.cleanup import remove_unused
 from native.errors import BuildError
 from native.progress import build_lock, say
@@ -89,7 +89,12 @@ def _install(packages: Sequence[str], folder: Path, python: str) -> None:
     ]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace")
     if done.returncode != 0:
-        if missing := without_wheel(done.stderr):
+        if (missing := without_wheel(done.stderr)) and _asks_an_index():
             raise BuildError(f"{missing} has no wheel for aarch64: make it optional, or replace it")
         said = "\n  ".join(done.stderr.strip().splitlines()[-6:])
         raise DeviceUnavailable(f"Python packages for aarch64 cannot be had: pip says\n  {said}")
+
+
+def _asks_an_index() -> bool:
+    """pip does, and says so where it cannot."""
+    return not os.environ.get("PIP_NO_INDEX") and os.environ.get("PIP_RETRIES") != "0"

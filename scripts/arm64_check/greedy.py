@@ -6,11 +6,11 @@ import json
 import statistics
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found, run_program
+from arm64_check.steps import WORK, CheckFailed, Emulated, Found, run_program
+from checking.checkout import ROOT
 from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.models.store import resolve
 
@@ -56,9 +56,9 @@ def _texts(machine: Emulated, model: Path, n_prompts: int, n_tokens: int) -> dic
         return ["-m", "checking.greedy_child", json.dumps({**asked, "hooks": hooks})]
 
     here = json.loads(run_program([sys.executable, *child("all")]).stdout)["texts"]
-    with ThreadPoolExecutor(2) as pool:
-        done = pool.map(machine.run, map(child, ("all", "none")))
-        there, stock = (json.loads(one.stdout)["texts"] for one in done)
+    there, stock = (
+        json.loads(machine.run(child(hooks)).stdout)["texts"] for hooks in ("all", "none")
+    )
     return {
         PEERS[0]: compare(here, there),
         PEERS[1]: compare(stock, there),

@@ -6,8 +6,9 @@ import os
 from pathlib import Path
 
 from arm64_check.environment import ensure_environment
-from arm64_check.steps import ROOT, Emulated
+from arm64_check.steps import Emulated
 from arm64_check.sysroot import TRIPLET, ensure_root, python_name
+from checking.checkout import ROOT
 from native.toolchain import find_toolchain
 from orin_llm.upstream import cache_dir
 

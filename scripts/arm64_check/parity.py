@@ -43,7 +43,11 @@ def parity(machine: Emulated) -> Found:
         raise CheckFailed(
             f"pytest ended by exit status {done.returncode} and reports nothing:\n  {said}"
         )
-    return read_report(report, PARITY)
+    found = read_report(report, PARITY)
+    if done.returncode != 0:
+        said = "\n  ".join(done.stdout.strip().splitlines()[-6:])
+        raise CheckFailed(f"pytest ended with exit status {done.returncode}:\n  {said}")
+    return found
 
 
 def node_ids() -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from arm64_check.chosen_wheels import JETPACKS, NoWheel, System, Wheel, choose
-from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found
+from arm64_check.steps import WORK, CheckFailed, Emulated, Found
+from checking.checkout import ROOT
 from orin_llm.host.toml_file import read_toml
 
 TABLE = WORK / "wheels.md"

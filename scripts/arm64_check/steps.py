@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from checking.checkout import ROOT
+
 WORK = ROOT / "build/arm64_check"  # where steps put what they make
 
 Found = dict[str, object]  # figures and facts, of JSON's types

@@ -109,16 +109,24 @@ def _fetch(folder: Path, root: Path) -> None:
 def _debian(folder: Path) -> str:
     """Where apt has this system's packages from, which has those of other releases, too."""
     release = platform.freedesktop_os_release()
-    if release.get("ID") == "debian":
-        told = run_packager([*prepare_apt(folder), "update", "--print-uris", "-q=0"], _NEEDS)
-        code_name = re.escape(release.get("VERSION_CODENAME", ""))
-        if found := re.search(rf"'(\S+)/dists/{code_name}/InRelease'", told):
-            return found[1]
-    raise DeviceUnavailable(
-        f"CUDA for Arm is made of Debian's packages (release {RELEASE}, non-free), and this is"
-        f" {release.get('PRETTY_NAME', 'another system')}, whose apt has none of Debian's: run this"
-        " step on Debian"
-    )
+    if release.get("ID") != "debian":
+        raise DeviceUnavailable(
+            f"CUDA for Arm is made of Debian's packages (release {RELEASE}, non-free), and this is"
+            f" {release.get('PRETTY_NAME', 'another system')}: run this step on Debian"
+        )
+    told = run_packager([*prepare_apt(folder), "update", "--print-uris", "-q=0"], _NEEDS)
+    sources: list[tuple[str, str]] = re.findall(r"'(\S+)/dists/([^/\s]+)/InRelease'", told)
+    # Others than Debian name their releases as Debian does; a mirror may have another path.
+    mirrors = [
+        *(uri for uri, _ in sources if uri.endswith("/debian")),
+        *(uri for uri, suite in sources if suite == release.get("VERSION_CODENAME")),
+    ]
+    if not mirrors:
+        raise DeviceUnavailable(
+            f"CUDA for Arm is made of Debian's packages (release {RELEASE}, non-free), and apt's"
+            " sources name no mirror of Debian, such as https://deb.debian.org/debian"
+        )
+    return mirrors[0]
 
 
 def _unpack(package: Path, wanted: tuple[str, ...], root: Path) -> None:

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from arm64_check.environment import make_environment, site_packages
-from arm64_check.steps import ROOT, WORK, CheckFailed, Emulated, Found, run_program
+from arm64_check.steps import WORK, CheckFailed, Emulated, Found, run_program
+from checking.checkout import ROOT
 from orin_llm.models.names import DEFAULT_MODEL
 
 _PROMPT = "Why is the sky blue?"

@@ -183,7 +183,7 @@ def _finish(target: Target, record: Record, summary: str) -> None:
         "gpu_check": _files(ROOT / "build/gpu_check/logs") if target.has_gpu else [],
     }
     files = [path for paths in sources.values() for path in paths]
-    raw = "\n".join(path.read_text(errors="replace") for path in files)
+    raw = "\n".join(map(_text, files))
     secrets = keep(target.folder / _SECRETS, _secrets(target), raw)
     redactor = Redactor(secrets, read_vocabulary(ROOT))
     archive = write_archive(target.folder, texts, sources, redactor)
@@ -192,6 +192,12 @@ def _finish(target: Target, record: Record, summary: str) -> None:
     for line in listing(archive):
         _print(line)
     _give_to_caller(target.folder)
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):  # the archive says that it cannot be read
+        return path.read_text(errors="replace")
+    return ""
 
 
 def _secrets(target: Target) -> list[Secret]:
@@ -216,7 +222,8 @@ def _give_to_caller(folder: Path) -> None:
     user, group = (os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID"))
     if os.geteuid() == 0 and user.isdecimal() and group.isdecimal():
         above = [path for path in folder.parents if ROOT in path.parents]
-        for path in (*above, folder, *folder.rglob("*")):
+        made = [path for path in above if path.stat().st_uid == 0]
+        for path in (*made, folder, *folder.rglob("*")):
             with suppress(OSError):
                 os.chown(path, int(user), int(group), follow_symlinks=False)
 

@@ -12,11 +12,10 @@ from arm64_check.core import programs_run
 from arm64_check.parity import PARITY, node_ids, read_report
 from arm64_check.steps import CheckFailed
 from board_check.target import Target, check, judged
-from checking.checkout import ROOT
+from checking.checkout import BUILD_INFO, ROOT
 from checking.steps import Context, Found, NotPossible, StepFailed
 from native.toolchain import NATIVE_FLAGS
 
-_INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"
 _MISSING = "source scripts/system_packages.sh; missing_packages"
 _SHAPE = "1b"  # the smallest that scripts/gpu_check.sh makes
 
@@ -29,7 +28,7 @@ def build(target: Target, context: Context) -> Found:
     begin = time.monotonic()
     context.need([str(ROOT / "scripts/build.sh"), "test"], environ=python)
     seconds = time.monotonic() - begin
-    info = json.loads(context.need([target.python, "-c", _INFO], "info").out)
+    info = json.loads(context.need([target.python, "-c", BUILD_INFO], "info").out)
     is_right = None
     if target.is_jetson:
         is_right = bool(info["cuda"]) and "87" in str(info["cuda_architectures"])
@@ -75,12 +74,14 @@ def parity(target: Target, context: Context) -> Found:
         target.run_module("pytest", *options, f"--junit-xml={report}", *node_ids()),
         environ={"CUDA_VISIBLE_DEVICES": ""},
     )
-    if not report.exists():
+    if done.timed_out or not report.exists():
         raise StepFailed(f"pytest {done.why()}")
     try:
         found = read_report(report, PARITY)
     except CheckFailed as failure:
         raise StepFailed(str(failure)) from None
+    if not done.well:
+        raise StepFailed(f"pytest {done.why()}")
     return judged(f"{sum(hook['passed'] for hook in found.values())} passed", [], tests=found)
 
 

@@ -11,6 +11,8 @@ from orin_llm.models.names import DEFAULT_MODEL
 from orin_llm.models.store import resolve
 
 ROOT = Path(__file__).resolve().parents[2]
+# A program for any Python that has the extension module: what that was built with, as JSON.
+BUILD_INFO = "import json; from orin_llm import _native; print(json.dumps(_native.build_info()))"
 
 
 def commit_of_checkout() -> str | None:

@@ -9,7 +9,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
-from checking.checkout import ROOT, default_model, python
+from checking.checkout import BUILD_INFO, ROOT, default_model, python
 from checking.steps import Found, StepFailed
 from gpu_check.steps import Context
 from orin_llm.models.names import DEFAULT_MODEL
@@ -17,7 +17,6 @@ from orin_llm.models.names import DEFAULT_MODEL
 # Left out under the sanitizers, which take many times as long: what draws hundreds of inputs, and
 # what has large ones.
 SLOW_TESTS = ("any", "large", "plain_float32", "sequences_become", "depend_on", "order")
-_BUILD_INFO = "import json, orin_llm._native as n; print(json.dumps(n.build_info()))"
 _SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: .*\()(\d+) error")
 
 
@@ -25,7 +24,7 @@ def build(context: Context) -> Found:
     """Build for this GPU; on the CPU, only say what was built before."""
     if context.on_gpu:
         context.need(python("native.module"), environ={"ORIN_LLM_CUDA": "on"})
-    info = json.loads(context.need([sys.executable, "-c", _BUILD_INFO], "info").out)
+    info = json.loads(context.need([sys.executable, "-c", BUILD_INFO], "info").out)
     if context.on_gpu and not info["cuda"]:
         raise StepFailed(f"the module that is imported was built without CUDA: {info['why']}")
     return {"build_info": info}

@@ -59,7 +59,7 @@ def require_gpu() -> dict[str, str]:
     """
     gpu, problem = query_gpu() or _ask_cuda(), _cuda_problem()
     missing = [] if gpu else ["no NVIDIA GPU is found (nvidia-smi, CUDA's driver)"]
-    if problem and (gpu or "GPU" not in problem):  # which is said already
+    if problem and (gpu or "GPU is visible" not in problem):  # which is said already
         missing.append(problem)
     missing += missing_packages()
     if missing:
