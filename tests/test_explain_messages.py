@@ -66,6 +66,9 @@ def printed() -> str:
         source = re.sub(r'"\s*\n?\s*"', "", source)
         source = re.sub(r'"\s*\+.*?\+\s*"', "…", source, flags=re.DOTALL)
         texts += re.findall(r'"((?:[^"\\]|\\.)*)"', source)
+    for path in (ROOT / "scripts").glob("*.sh"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        texts += [line for line in lines if not line.lstrip().startswith("#")]
     return "\n".join(" ".join(text.split()) for text in texts)
 
 
