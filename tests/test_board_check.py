@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -100,6 +101,16 @@ def test_another_processor_and_a_clock_that_stays_low_are_no_pass(make: Make) ->
     assert "no more: no dotprod, i8mm" in done.stdout
     assert "memory's clock is at its highest under load: 2133.0 MHz" in done.stdout
     assert checkout.status()["bench"] == "failed"
+
+
+def test_a_container_that_hides_the_device_tree_is_on_a_board_all_the_same(make: Make) -> None:
+    checkout = make()
+    shutil.rmtree(checkout.machine.root / "proc/device-tree")
+    checkout.machine.write("sys/devices/soc0/family", "Tegra\n")
+    checkout.machine.write("sys/devices/soc0/soc_id", "35\n")
+    done = checkout.run("--only", "facts")
+    assert checkout.status()["facts"] == "done"
+    assert "cannot be told: it is a Jetson AGX Orin: nvidia,tegra234" in done.stdout
 
 
 def test_without_root_the_clock_of_the_memory_cannot_be_told(make: Make) -> None:

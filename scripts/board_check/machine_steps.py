@@ -41,7 +41,7 @@ def _assumed(target: Target, found: dict[str, Any]) -> list[dict[str, Any]]:
     module = found["board"]["module"]
     libc = re.search(r"(\d+)\.(\d+)", found["libc"])
     version = tuple(map(int, libc.groups())) if libc else None
-    is_agx = target.is_jetson and bool(module and "AGX" in module["name"])
+    is_agx = "AGX" in module["name"] if module else None if target.is_jetson else False
     on_board = target.is_jetson or None  # what is asked of a board says nothing of a PC
     return [
         check("it is a Jetson AGX Orin", is_agx, found["board"]["name"],
