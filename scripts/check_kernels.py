@@ -28,6 +28,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
 from native.errors import BuildError
 from native.llama import ccache_environment
+from native.mangled import plain_name
 from native.toolkits import find_nvcc, nvcc_version
 from orin_llm.host.toml_file import read_toml
 from orin_llm.upstream import cache_dir
@@ -108,14 +109,6 @@ def read_report(text: str) -> Iterator[Use]:
             spilled = int(spill[1]) + int(spill[2])
         elif used := _USED.search(line):
             yield Use(plain_name(name), architecture, int(used[1]), spilled)
-
-
-def plain_name(mangled: str) -> str:
-    """`affine_kernel` of a mangled name."""
-    done = subprocess.run(["c++filt", mangled], capture_output=True, text=True, check=True)
-    demangled = done.stdout.strip().replace("(anonymous namespace)::", "")
-    found = re.search(r"(\w+)(?:<.*>)?\(", demangled)
-    return found[1] if found else demangled
 
 
 def read_budgets(path: Path) -> dict[str, Budget]:

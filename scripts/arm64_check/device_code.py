@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from arm64_check.steps import CheckFailed, Found, run_program
 from checking.checkout import ROOT
+from native.mangled import plain_name
 from orin_llm.host.toml_file import read_toml
 
 ARCHITECTURE = "sm_87"
@@ -45,13 +47,12 @@ def check(module: Path, toolkit: Path, readelf: str) -> Found:
     ]
     if problems:
         raise CheckFailed("\n  ".join([f"{module.name}:", *problems]))
-    functions = _FUNCTION.findall(texts)
-    ours = sum(any(_is(name, mangled) for name in our_kernels()) for mangled, _ in functions)
+    kernels = _kernels(texts)
     return {
         "architecture": ARCHITECTURE,
         "cubins": len(_LISTED.findall(listed)),
-        "kernels": len(functions),
-        "of ours": ours,
+        "kernels": kernels.total(),
+        "of ours": sum(kernels[name] for name in our_kernels()),
         "bytes": module.stat().st_size,
     }
 
@@ -68,11 +69,9 @@ def other_code(listed: str) -> Iterable[str]:
 
 def missing_kernels(texts: str, expected: Iterable[str]) -> Iterable[str]:
     """Those that have no instance in what `cuobjdump --list-text` prints."""
-    mangled = [
-        name for name, architecture in _FUNCTION.findall(texts) if architecture == ARCHITECTURE
-    ]
+    kernels = _kernels(texts)
     for kernel in expected:
-        if not any(_is(kernel, name) for name in mangled):
+        if not kernels[kernel]:
             yield f"the kernel {kernel} is not in its code for {ARCHITECTURE}"
 
 
@@ -83,6 +82,10 @@ def wrong_path(dynamic: str, libraries: Path) -> Iterable[str]:
         yield f"expected RUNPATH {libraries}, found {', '.join(found) or 'none'}"
 
 
-def _is(kernel: str, mangled: str) -> bool:
-    """A name in a mangled one stands behind its length, and its template's arguments follow."""
-    return re.search(rf"(?<!\d){len(kernel)}{kernel}", mangled) is not None
+def _kernels(texts: str) -> Counter[str]:
+    """Instances of each."""
+    return Counter(
+        plain_name(mangled)
+        for mangled, architecture in _FUNCTION.findall(texts)
+        if architecture == ARCHITECTURE
+    )
