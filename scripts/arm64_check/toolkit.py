@@ -124,7 +124,7 @@ def _debian(folder: Path) -> str:
     if not mirrors:
         raise DeviceUnavailable(
             f"CUDA for Arm is made of Debian's packages (release {RELEASE}, non-free), and apt's"
-            " sources name no mirror of Debian, such as https://deb.debian.org/debian"
+            " sources name no mirror of Debian"
         )
     return mirrors[0]
 
