@@ -49,7 +49,7 @@ def _texts(machine: Emulated, model: Path, n_prompts: int, n_tokens: int) -> dic
     # One thread: under emulation several wait for each other longer than they compute.
     asked = {
         "model": str(model), "prompts": [text["prompt_tokens"] for text in golden],
-        "tokens": n_tokens, "threads": 1, "gaps": True,
+        "tokens": n_tokens, "threads": 1, "logprobs": True,
     }  # fmt: skip
 
     def child(hooks: str) -> list[str]:

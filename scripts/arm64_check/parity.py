@@ -38,15 +38,13 @@ def parity(machine: Emulated) -> Found:
     report.unlink(missing_ok=True)
     pytest = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(jobs()))
     done = machine.run([*pytest, f"--junit-xml={report}", *node_ids()], check=False)
+    said = "\n  ".join((done.stderr or done.stdout).strip().splitlines()[-6:])
+    end = f"pytest ended by exit status {done.returncode}"
     if not report.exists():
-        said = "\n  ".join((done.stderr or done.stdout).strip().splitlines()[-6:])
-        raise CheckFailed(
-            f"pytest ended by exit status {done.returncode} and reports nothing:\n  {said}"
-        )
+        raise CheckFailed(f"{end} and reports nothing:\n  {said}")
     found = read_report(report, PARITY)
     if done.returncode != 0:
-        said = "\n  ".join(done.stdout.strip().splitlines()[-6:])
-        raise CheckFailed(f"pytest ended with exit status {done.returncode}:\n  {said}")
+        raise CheckFailed(f"{end}:\n  {said}")
     return found
 
 

@@ -3,8 +3,8 @@
     python -m checking.greedy_child REQUEST
 
 REQUEST is a JSON object: `model`, `prompts` (each a text or its tokens), `tokens` to write of each,
-`threads`, `hooks`, and `gaps`: whether to tell the log-probabilities of the two likeliest tokens at
-each place, too.
+`threads`, `hooks`, and `logprobs`: whether to tell those of the two likeliest tokens at each place,
+too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _write(engine: Engine, prompt: str | list[int], asked: dict[str, Any]) -> di
         SamplingParams(temperature=0),
         max_tokens=asked["tokens"],
         ignore_eos=True,
-        logprobs=2 if asked["gaps"] else None,
+        logprobs=2 if asked["logprobs"] else None,
     )
     completion = engine.complete(request)
     chunks = list(completion)

@@ -56,7 +56,7 @@ def _beside_cpu(model: Path, cpu_model: Path, context: Context) -> Found:
     }  # fmt: skip
 
     def texts(name: str, path: Path, *, hooks: str = "all", on_cpu: bool = False) -> Any:
-        request = json.dumps({**asked, "model": str(path), "hooks": hooks, "gaps": on_cpu})
+        request = json.dumps({**asked, "model": str(path), "hooks": hooks, "logprobs": on_cpu})
         command = python("checking.greedy_child", request)
         environ = _NO_GPU if on_cpu else None
         return json.loads(context.need(command, f"{name}.{path.name}", environ).out)
