@@ -143,9 +143,16 @@ def test_what_pip_says_is_told(
     tmp_path: Path, root: Path, pip_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     none = "ERROR: No matching distribution found for numpy"
+    for name in ("PIP_NO_INDEX", "PIP_RETRIES"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("FAKE_PIP_SAYS", none)
     with pytest.raises(BuildError, match="numpy has no wheel for aarch64: make it optional"):
         ensure_environment(tmp_path / "cache", root, ["emulator"])
+    for name, value in (("PIP_NO_INDEX", "1"), ("PIP_RETRIES", "0")):  # it has not asked
+        with monkeypatch.context() as setting:
+            setting.setenv(name, value)
+            with pytest.raises(DeviceUnavailable, match="No matching distribution"):
+                ensure_environment(tmp_path / "cache", root, ["emulator"])
     monkeypatch.setenv("FAKE_PIP_SAYS", f"WARNING: Retrying (Retry(total=0)) {none}")
     with pytest.raises(DeviceUnavailable, match="No matching distribution found for numpy"):
         ensure_environment(tmp_path / "cache", root, ["emulator"])

@@ -321,6 +321,9 @@ def test_what_sudo_makes_belongs_to_the_user(make: Make) -> None:
     checkout.run("--only", "facts", SUDO_UID="12345", SUDO_GID="12346")
     for path in (checkout.folder / "build", checkout.results / "collected/facts.json"):
         assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+    os.chown(checkout.folder / "build", 777, 777)
+    checkout.run("--only", "facts", SUDO_UID="12345", SUDO_GID="12346")
+    assert (checkout.folder / "build").stat().st_uid == 777  # it was there, another user's
 
 
 @pytest.mark.parametrize("place", ["file/below", "/proc/nothing"])

@@ -17,8 +17,10 @@ from fakes.cuda.driver import compile_driver
 from processes import environment
 
 from checking.steps import StepFailed
+from gpu_check import machine
 from gpu_check.checks import SLOW_TESTS, kernel_tests, sanitizer
 from gpu_check.steps import Context
+from orin_llm.errors import DeviceUnavailable
 
 ROOT = Path(__file__).resolve().parent.parent
 FAKES = Path(__file__).parent / "fakes/gpu_check"
@@ -72,6 +74,16 @@ def test_what_is_missing_is_said_before_anything_is_done(
     for words in said:
         assert words in done.stderr
     assert not out.exists()
+
+
+def test_why_a_gpu_cannot_be_used_is_said_beside_that_none_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    why = "no NVIDIA GPU can be used here: nvidia-smi has not ended in 15 s"
+    for name, answer in (("query_gpu", {}), ("_ask_cuda", {}), ("_cuda_problem", why)):
+        monkeypatch.setattr(machine, name, lambda answer=answer: answer)
+    with pytest.raises(DeviceUnavailable, match=rf"no NVIDIA GPU is found .*\n  {why}"):
+        machine.require_gpu()
 
 
 @pytest.mark.parametrize(
